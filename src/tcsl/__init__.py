@@ -1,0 +1,63 @@
+"""Find the shortcut in a labelled dataset, and keep the part of it on which plain training is fair to every group.
+
+    import tcsl
+
+    run = tcsl.debias((X, y), ratio=0.1)    # or a torch Dataset of (x, y) pairs
+    run.coreset.indices                     # drops into torch.utils.data.Subset
+
+`score`, `select`, `train` and `evaluate` are the parts; `TCSLSampler` is the scikit-learn way in.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tcsl.api import Run, debias, evaluate, load_run, score, select, train
+    from tcsl.config import Settings
+    from tcsl.data.dataset import Dataset
+    from tcsl.errors import TcslError
+    from tcsl.sampler import TCSLSampler
+    from tcsl.scores import Coreset, Scores
+
+__version__ = "0.1.0"
+
+# Imported when first used, so that `tcsl --help` does not wait for torch.
+_PLACES = {
+    "Run": "tcsl.api",
+    "debias": "tcsl.api",
+    "evaluate": "tcsl.api",
+    "load_run": "tcsl.api",
+    "score": "tcsl.api",
+    "select": "tcsl.api",
+    "train": "tcsl.api",
+    "Settings": "tcsl.config",
+    "Dataset": "tcsl.data.dataset",
+    "TcslError": "tcsl.errors",
+    "TCSLSampler": "tcsl.sampler",
+    "Coreset": "tcsl.scores",
+    "Scores": "tcsl.scores",
+}
+
+__all__ = [
+    "Coreset",
+    "Dataset",
+    "Run",
+    "Scores",
+    "Settings",
+    "TCSLSampler",
+    "TcslError",
+    "debias",
+    "evaluate",
+    "load_run",
+    "score",
+    "select",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'tcsl' has no attribute {name!r}")

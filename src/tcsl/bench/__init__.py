@@ -1,0 +1,1 @@
+"""Many runs: several seeds side by side now, the whole grid later."""

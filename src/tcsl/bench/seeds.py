@@ -1,0 +1,171 @@
+"""Several seeds of one run, side by side in processes of their own.
+
+Each seed has its own folder, OUT/seed-K, with the same bytes as if it had been run alone.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from tcsl.config import Settings, flat
+from tcsl.errors import RunFolderError, TcslError
+from tcsl.files import write_atomic
+from tcsl.scores import SCHEMA
+from tcsl.statistics import paired, summarise
+
+METRICS = ("wga", "wga_cells", "average", "weighted_average", "worst_class")
+
+SeedReport = Callable[[int, Any], None]  # seed, Epoch
+
+
+def run_seeds(
+    settings: Settings,
+    seeds: Sequence[int],
+    *,
+    out: Path,
+    jobs: int | None = None,
+    resume: bool = False,
+    report: SeedReport | None = None,
+) -> dict[str, Any]:
+    """Run the settings once a seed and return the summary, also written to OUT/summary.json.
+
+    Parameters
+    ----------
+    jobs : processes at a time; by default the cores divided by the threads of a run
+    report : called with the seed and the epoch after each epoch of each seed
+    """
+    folders = {seed: out / f"seed-{seed}" for seed in seeds}
+    if not resume:
+        for folder in folders.values():
+            if folder.exists():
+                raise RunFolderError(
+                    f"{folder} exists: add --resume to go on with what is there, or choose another place with --out"
+                )
+    if jobs is None:
+        jobs = max(1, (os.cpu_count() or 1) // max(1, settings.device.threads or os.cpu_count() or 1))
+    results = _run_all(settings, folders, jobs, resume, report)
+    summary = summarise_results([results[seed] for seed in seeds])
+    identity = {name: value for name, value in flat(settings).items() if name != "seed"}
+    write_atomic(out / "summary.json", json.dumps({**summary, "settings": identity}, indent=2) + "\n")
+    return summary
+
+
+def summarise_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return means, deviations and paired differences of TCSL-CS to the others, over runs that differ in the seed."""
+    methods = results[0]["titles"]
+    evaluated = [name for name in methods if name in results[0]["evaluation"]]
+
+    def values(method: str, metric: str) -> list[float] | None:
+        out = [result["evaluation"][method][metric] for result in results]
+        return None if any(value is None for value in out) else out
+
+    table: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
+    for method in evaluated:
+        known = {metric: values(method, metric) for metric in METRICS}
+        table[method] = {m: None if v is None else asdict(summarise(v)) | {"values": v} for m, v in known.items()}
+        if method != "tcsl_cs" and "tcsl_cs" in evaluated:
+            differences[method] = {
+                metric: asdict(paired(ours, theirs))
+                for metric in METRICS
+                if (ours := values("tcsl_cs", metric)) is not None and (theirs := known[metric]) is not None
+            }
+    return {
+        "schema": SCHEMA,
+        "seeds": [result["seed"] for result in results],
+        "ratio": results[0]["ratio"],
+        "profile": results[0]["profile"],
+        "titles": methods,
+        "methods": table,
+        "tcsl_cs_minus": differences,
+        "groups": _mean_groups(results, evaluated),
+        "identification": [result["identification"] for result in results],
+        "coresets": [result["coresets"] for result in results],
+        "seconds": [result["seconds"] for result in results],
+        "unknown": results[0]["unknown"],
+    }
+
+
+def _mean_groups(results: Sequence[dict[str, Any]], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each group's size and its mean accuracy by each method; classes where there are no groups."""
+    if not methods:
+        return []
+    kind = "groups" if results[0]["evaluation"][methods[0]]["groups"] else "classes"
+    rows = []
+    for i, part in enumerate(results[0]["evaluation"][methods[0]][kind]):
+        row: dict[str, Any] = {"name": part["name"], "n": part["n"]}
+        for method in methods:
+            values = [result["evaluation"][method][kind][i]["accuracy"] for result in results]
+            row[method] = None if None in values else summarise(values).mean
+        rows.append(row)
+    return rows
+
+
+def _run_all(
+    settings: Settings, folders: dict[int, Path], jobs: int, resume: bool, report: SeedReport | None
+) -> dict[int, dict[str, Any]]:
+    context = multiprocessing.get_context("spawn")
+    queue: Any = context.Queue()
+    waiting = list(folders)
+    running: dict[int, Any] = {}
+    results: dict[int, dict[str, Any]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                seed = waiting.pop(0)
+                one = settings.model_copy(update={"seed": seed})
+                process = context.Process(target=_work, args=(one, folders[seed], resume, queue), daemon=True)
+                process.start()
+                running[seed] = process
+            try:
+                seed, kind, value = queue.get(timeout=0.5)
+            except Empty:
+                dead = [seed for seed, process in running.items() if not process.is_alive() and queue.empty()]
+                if dead:
+                    raise RunFolderError(
+                        f"the process of seed {dead[0]} ended with code {running[dead[0]].exitcode} "
+                        "(out of memory, or killed); go on with --resume"
+                    ) from None
+                continue
+            if kind == "epoch" and report is not None:
+                report(seed, value)
+            elif kind == "error":
+                raise value
+            elif kind == "done":
+                results[seed] = value
+                running.pop(seed).join()
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.join()
+    return results
+
+
+def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
+    """Run one seed and send its epochs and its result; Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from tcsl.api import load_dataset, run_methods
+
+    seed = settings.seed
+    try:
+        splits = load_dataset(settings)
+        run = run_methods(
+            splits.train,
+            splits.test,
+            settings,
+            out=path,
+            resume=resume,
+            report=lambda epoch: queue.put((seed, "epoch", epoch)),
+        )
+        queue.put((seed, "done", run.result))
+    except TcslError as error:
+        queue.put((seed, "error", type(error)(f"seed {seed}: {error}")))

@@ -1,0 +1,55 @@
+"""The command line: thin commands over the Python functions; torch is imported only where it is needed."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import typer
+
+from tcsl.cli import config, parts, run, show
+from tcsl.errors import TcslError, TcslWarning
+
+app = typer.Typer(
+    name="tcsl",
+    help="Find the shortcut in a labelled dataset and keep the small, debiased part of it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("score")(parts.score)
+app.command("select")(parts.select)
+app.command("train")(parts.train)
+app.command("evaluate")(parts.evaluate)
+app.command("show")(show.show)
+app.add_typer(config.app, name="config")
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        from tcsl import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; an error that the user can act on is printed without a traceback."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        app()
+    except TcslError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted.\n")
+        sys.exit(130)
+
+
+def _show_warning(message: Any, category: type[Warning], *where: Any) -> None:
+    if issubclass(category, TcslWarning):
+        sys.stderr.write(f"warning: {message}\n")

@@ -1,0 +1,64 @@
+"""Options that several commands share, and what they all do with them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tcsl.config import Settings, parse_override, resolve
+
+Dataset = Annotated[str, typer.Argument(help="A known dataset: digits.", show_default=False)]
+Ratio = Annotated[float | None, typer.Option(help="r in (0, 1]: the part that is kept.", show_default=False)]
+Seed = Annotated[int, typer.Option(help="Of the data's draw, the weights, the order and the selection.")]
+Profile = Annotated[str, typer.Option(help="default (what measured best) or paper (literal everywhere).")]
+Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", show_default=False)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting, such as train.epochs=20; may be repeated.", show_default=False),
+]
+Device = Annotated[
+    str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps; auto by default.", show_default=False)
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on in an existing folder from its last finished epoch.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+def settings_from(
+    dataset: str,
+    *,
+    profile: str,
+    config: Path | None,
+    set_: list[str] | None,
+    **named: Any,
+) -> Settings:
+    """Put the settings of a command together; `named` are dotted names with __ for the dot, None where not given."""
+    overrides = dict(parse_override(text) for text in set_ or [])
+    overrides |= {name.replace("__", "."): value for name, value in named.items() if value is not None}
+    return resolve(profile=profile, dataset=dataset, file=config, overrides=overrides)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """On Ctrl-C say that the state is saved, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = [word for word in sys.argv[1:] if word != "--resume"]
+        if "--out" not in words:
+            words += ["--out", str(out)]
+        command = shlex.join(["tcsl", *words, "--resume"])
+        sys.stderr.write(f"\ninterrupted. Every finished epoch is saved in {out}; go on with:\n  {command}\n")
+        sys.exit(130)

@@ -1,0 +1,184 @@
+"""`tcsl score`, `select`, `train`, `evaluate`: one stage each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tcsl.cli import options
+from tcsl.cli.options import print_json, resumable, settings_from
+from tcsl.errors import InputError
+
+if TYPE_CHECKING:
+    from tcsl.evaluation import Evaluation
+
+
+def score(
+    dataset: options.Dataset,
+    out: Annotated[Path, typer.Option(help="The run folder; scores.parquet is written there.", show_default=False)],
+    seed: options.Seed = 0,
+    profile: options.Profile = "default",
+    config: options.Config = None,
+    set_: options.Set = None,
+    resume: options.Resume = False,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train the biased and the core model (Algorithm 1) and write TCSL_s, TCSL_c and loss curves.
+
+    Example: tcsl score digits --out runs/scores
+    """
+    settings = settings_from(
+        dataset, profile=profile, config=config, set_=set_, device__device=device, seed=seed, methods=[]
+    )
+    from tcsl import api
+    from tcsl.pipeline import scoring_steps
+    from tcsl.progress import ProgressBars
+
+    data = api.load_dataset(settings).train
+    with resumable(out), ProgressBars({seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
+        scores = api.score(
+            data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(seed, epoch)
+        )
+    path = out / "scores.parquet"
+    high = int(scores.g_high.sum())
+    if as_json:
+        print_json({"path": str(path), "n": len(scores), "g_high": high, "digest": scores.digest})
+    else:
+        typer.echo(
+            f"scored {len(scores)} samples; {high} contradict the shortcut (G_high)\n"
+            f"the scores are in {path}  (tcsl select {path} --ratio 0.2)"
+        )
+
+
+def select(
+    scores: Annotated[
+        Path,
+        typer.Argument(help="scores.parquet of a run, or a run folder that has one.", show_default=False),
+    ],
+    ratio: options.Ratio = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where the coreset goes; by default beside the scores.", show_default=False),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="By default the seed that the scores were made with.", show_default=False),
+    ] = None,
+    profile: options.Profile = "default",
+    config: options.Config = None,
+    set_: options.Set = None,
+    as_json: options.Json = False,
+) -> None:
+    """Choose the coreset from scores alone (Algorithm 2): no data, no training.
+
+    Example: tcsl select runs/scores/scores.parquet --ratio 0.2
+    """
+    from tcsl.scores import Scores
+    from tcsl.selection.coreset import coreset_from_scores
+
+    table = Scores.load(scores / "scores.parquet" if scores.is_dir() else scores)
+    chosen_seed = seed if seed is not None else int(table.facts.get("seed", 0))
+    settings = settings_from("", profile=profile, config=config, set_=set_, select__ratio=ratio, seed=chosen_seed)
+    coreset = coreset_from_scores(table, settings)
+    folder = scores if scores.is_dir() else scores.parent
+    path = out if out is not None else folder / f"coreset-{settings.select.ratio:g}.parquet"
+    coreset.save(path)
+    high = int(coreset.g_high.sum())
+    if as_json:
+        print_json({"path": str(path), "n": len(coreset), "g_high": high, "ids": coreset.ids.tolist()})
+    else:
+        typer.echo(
+            f"kept {len(coreset)} of {len(table)} samples: {high} of G_high, {len(coreset) - high} by TCSL_c\n"
+            f"the coreset is in {path}"
+        )
+
+
+def train(
+    dataset: options.Dataset,
+    out: Annotated[Path, typer.Option(help="The run folder; the model is written there.", show_default=False)],
+    coreset: Annotated[
+        Path | None, typer.Option(help="A coreset.parquet; everything by default.", show_default=False)
+    ] = None,
+    seed: options.Seed = 0,
+    config: options.Config = None,
+    set_: options.Set = None,
+    resume: options.Resume = False,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train plainly (CB ERM) on everything or on a coreset, for the same number of steps, and evaluate.
+
+    Example: tcsl train digits --coreset runs/demo/coreset.parquet --out runs/mine
+    """
+    settings = settings_from(
+        dataset, profile="default", config=config, set_=set_, device__device=device, seed=seed, methods=[]
+    )
+    from tcsl import api
+    from tcsl.pipeline import final_stage
+    from tcsl.progress import ProgressBars
+    from tcsl.scores import Coreset
+
+    splits = api.load_dataset(settings)
+    kept = None if coreset is None else Coreset.load(coreset)
+    plan = final_stage("final")(settings, len(splits.train))
+    with resumable(out), ProgressBars({seed: plan}, quiet=quiet) as bars:
+        model = api.train(
+            splits.train,
+            kept,
+            settings=settings,
+            out=out,
+            resume=resume,
+            report=lambda epoch: bars.report(seed, epoch),
+        )
+    if splits.test is not None:
+        evaluation = api.evaluate(model, splits.test, train=splits.train, settings=settings)
+        _show_evaluations({"final": evaluation}, as_json)
+    if not as_json:
+        typer.echo(f"the model is in {out}  (tcsl evaluate {out})")
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder of a known dataset.", show_default=False)],
+    view: Annotated[str, typer.Option(help="x (the inputs), or a view of the data: core (x^c), spurious (x^s).")] = "x",
+    as_json: options.Json = False,
+) -> None:
+    """Evaluate a run's models on its test set again, or on a view of it.
+
+    Example: tcsl evaluate runs/demo --view core
+    """
+    from dataclasses import replace
+
+    from tcsl import api
+    from tcsl.registry import unknown
+    from tcsl.runs import RunFolder
+
+    settings = RunFolder.find(run).settings()
+    if not settings.data.name:
+        raise InputError(f"{run} was made from Python on data that only the caller has; use tcsl.evaluate there")
+    splits = api.load_dataset(settings)
+    if splits.test is None:
+        raise InputError(f"dataset {settings.data.name} has no test set")
+    test = splits.test
+    if view != "x":
+        if view not in test.views:
+            raise unknown("view", view, ["x", *test.views])
+        test = replace(test, inputs=test.views[view])
+    models = api.load_models(run)
+    results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
+    _show_evaluations(results, as_json)
+
+
+def _show_evaluations(evaluations: dict[str, Evaluation], as_json: bool) -> None:
+    if as_json:
+        print_json({name: evaluation.as_dict() for name, evaluation in evaluations.items()})
+        return
+    from rich.console import Console
+
+    from tcsl.tables import render_evaluations
+
+    Console().print(render_evaluations(evaluations))

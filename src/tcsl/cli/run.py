@@ -1,0 +1,90 @@
+"""`tcsl run`: the whole, for one seed or several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tcsl.cli import options
+from tcsl.cli.options import print_json, resumable, settings_from
+from tcsl.errors import InputError
+
+
+def run(
+    dataset: options.Dataset,
+    ratio: options.Ratio = None,
+    seed: options.Seed = 0,
+    seeds: Annotated[
+        int | None, typer.Option(help="Run this many seeds, from --seed on, and compare.", show_default=False)
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="cb_erm, random, rgbal, tcsl_cs; may be repeated.", show_default=False),
+    ] = None,
+    profile: options.Profile = "default",
+    config: options.Config = None,
+    set_: options.Set = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder; runs/NAME-HASH by default.", show_default=False)
+    ] = None,
+    resume: options.Resume = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Seeds at a time; as many as the cores allow by default.", show_default=False),
+    ] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Score the data, select the coreset, train on it, and compare with plain training.
+
+    Example: tcsl run digits --ratio 0.2 --seeds 5
+    """
+    if seeds is not None and seeds < 1:
+        raise InputError(f"--seeds must be 1 or more, got {seeds}")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be 1 or more, got {jobs}")
+    settings = settings_from(
+        dataset,
+        profile=profile,
+        config=config,
+        set_=set_,
+        select__ratio=ratio,
+        device__device=device,
+        methods=method,
+        seed=seed,
+    )
+    from tcsl.api import default_path, load_dataset, run_methods
+    from tcsl.bench.seeds import run_seeds, summarise_results
+    from tcsl.progress import ProgressBars
+    from tcsl.registry import METHODS
+
+    stages = [METHODS.get(name).stages for name in settings.methods]
+    splits = load_dataset(settings)
+    plan = {name: steps for plan in stages for name, steps in plan(settings, len(splits.train)).items()}
+    path = out if out is not None else default_path(settings, splits.train)
+    wanted = range(seed, seed + (seeds or 1))
+    with resumable(path), ProgressBars(dict.fromkeys(wanted, plan), quiet=quiet) as bars:
+        if seeds is None:
+            result = run_methods(
+                splits.train,
+                splits.test,
+                settings,
+                out=path,
+                resume=resume,
+                report=lambda epoch: bars.report(seed, epoch),
+            ).result
+            summary = summarise_results([result])
+        else:
+            summary = run_seeds(settings, wanted, out=path, jobs=jobs, resume=resume, report=bars.report)
+    if as_json:
+        print_json({"path": str(path), **summary})
+        return
+    from rich.console import Console
+
+    from tcsl.tables import print_summary
+
+    print_summary(summary, Console())
+    typer.echo(f"the run is in {path}  (tcsl show {path})")

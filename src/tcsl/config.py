@@ -1,0 +1,289 @@
+"""Settings: frozen, validated, and every one of them written into the run.
+
+They are put together in this order, later wins: the fields' own values, the profile, the dataset's preset, a TOML
+file, single overrides such as `train.epochs=20`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tcsl.errors import InputError
+from tcsl.registry import unknown
+from tcsl.selection.quota import check_ratio
+
+Profile = Literal["default", "paper"]
+Scalar = bool | int | float | str
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DataSettings(_Section):
+    """Which dataset, and how it is made."""
+
+    name: str = Field("", description="a known dataset; empty where the data came from Python")
+    options: dict[str, Scalar] = Field({}, description="what the dataset's loader takes, such as alpha")
+
+
+class TrainSettings(_Section):
+    """The one training loop; the same for the biased, the core and every final model (appendix F)."""
+
+    net: str = Field(
+        "auto",
+        description="small_cnn, mlp, torchvision:NAME, timm:NAME; auto: small_cnn for images, mlp for rows",
+    )
+    pretrained: bool = Field(False, description="start a torchvision or timm net from its published weights")
+    epochs: int = Field(50, ge=1, description="T, passes over the whole training set")
+    batch_size: int = Field(32, ge=1)
+    lr: float = Field(0.01, gt=0, description="learning rate of SGD, constant")
+    weight_decay: float = Field(1e-3, ge=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    augment: Literal["none", "flip", "crop", "crop_flip"] = Field("none", description="on the device, seeded")
+    views_every: int = Field(0, ge=0, description="record mean logits of the data's views every k epochs; 0: never")
+
+
+class ScoreSettings(_Section):
+    """Algorithm 1."""
+
+    biased_epochs: int | None = Field(None, ge=1, description="T_s; by default T // 10, at least 1")
+    core_epochs: int | None = Field(None, ge=1, description="T_c; by default T")
+    weight_update: Literal["class", "literal"] = Field(
+        "class",
+        description="literal: exp(-loss/median), as printed; class: the same within each class",
+    )
+    record: Literal["training", "evaluation"] = Field(
+        "training",
+        description="losses from the training step itself, or from a clean pass after each epoch",
+    )
+
+
+class SelectSettings(_Section):
+    """Algorithm 2."""
+
+    ratio: float = Field(0.1, description="r, the part of the data that is kept: floor(r n) samples")
+    losses: Literal["bounded", "raw"] = Field(
+        "bounded",
+        description="what wKMeans clusters: 1 - exp(-loss), or the loss itself as printed",
+    )
+    restarts: int = Field(10, ge=1, description="random starts of wKMeans; the tightest clustering is kept")
+    max_iterations: int = Field(200, ge=1, description="of wKMeans, for each start")
+    tau: float = Field(0.4, ge=0, description="r >= tau: the lowest TCSL_c (SelectBot); below: over bins (SelectHist)")
+    bins: int = Field(50, ge=1, description="B, bins of SelectHist")
+    fill: Literal["class", "global"] = Field(
+        "class",
+        description="fill what G_high leaves by the classes' shares, or over all classes at once as printed",
+    )
+
+
+class DeviceSettings(_Section):
+    """Where and how the arithmetic is done."""
+
+    device: str = Field("auto", description="auto (cuda, else mps, else cpu), or a torch device such as cuda:1")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto: bfloat16 with float32 losses on CUDA, float32 elsewhere"
+    )
+    threads: int = Field(0, ge=0, description="CPU threads of torch; 0: torch's own choice")
+
+
+class Settings(_Section):
+    """All settings of a run. `tcsl config show` prints them with their meaning."""
+
+    profile: Profile = Field("default", description="default: what measured best; paper: literal everywhere")
+    seed: int = Field(0, ge=0, description="of the data's draw, the nets' weights, the order, the selection")
+    methods: tuple[str, ...] = Field(("cb_erm", "tcsl_cs"), description="what is trained side by side")
+    data: DataSettings = DataSettings()
+    train: TrainSettings = TrainSettings()
+    score: ScoreSettings = ScoreSettings()
+    select: SelectSettings = SelectSettings()
+    device: DeviceSettings = DeviceSettings()
+
+    @property
+    def biased_epochs(self) -> int:
+        """T_s, resolved."""
+        return self.score.biased_epochs or max(1, self.train.epochs // 10)
+
+    @property
+    def core_epochs(self) -> int:
+        """T_c, resolved."""
+        return self.score.core_epochs or self.train.epochs
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "score": {"weight_update": "literal", "record": "evaluation"},
+        "select": {"losses": "raw", "restarts": 1, "fill": "global"},
+    },
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "digits": {
+        "methods": ["cb_erm", "rgbal", "tcsl_cs"],
+        "data": {"options": {"alpha": 0.95, "per_class": 120}},
+        "train": {"net": "small_cnn", "epochs": 40, "batch_size": 32, "lr": 0.01, "weight_decay": 1e-3},
+        "select": {"ratio": 0.2},
+        "device": {"threads": 1},
+    },
+}
+
+
+def resolve(
+    *,
+    profile: str = "default",
+    dataset: str = "",
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Put the settings together; `overrides` has dotted names, later sources win.
+
+    >>> resolve(profile="paper", dataset="digits", overrides={"train.epochs": 20}).biased_epochs
+    2
+    """
+    layers: list[dict[str, Any]] = []
+    if file is not None:
+        layers.append(_read_toml(file))
+    layers.append(_nested(overrides or {}))
+    for layer in layers:
+        profile = layer.get("profile", profile)
+        data = layer.get("data")
+        dataset = data.get("name", dataset) if isinstance(data, dict) else dataset
+    if profile not in PROFILES:
+        raise unknown("profile", str(profile), PROFILES)
+    base: dict[str, Any] = {"profile": profile, "data": {"name": dataset}}
+    tree: dict[str, Any] = {}
+    for layer in (base, PROFILES[profile], PRESETS.get(dataset, {}), *layers):
+        _merge(tree, layer)
+    try:
+        settings = Settings.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(_explain(error, file)) from None
+    check_ratio(settings.select.ratio)
+    return settings
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as stream:
+            return tomllib.load(stream)
+    except FileNotFoundError:
+        raise InputError(f"settings file {file} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"settings file {file} is not valid TOML: {error}") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Read `train.epochs=20` as a name and a value; the value is TOML, or else plain text.
+
+    >>> parse_override("train.augment=flip"), parse_override("select.ratio=0.3")
+    (('train.augment', 'flip'), ('select.ratio', 0.3))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"an override looks like train.epochs=20, got {text!r}")
+    try:
+        return name.strip(), tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in dotted.items():
+        *sections, last = name.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise InputError(f"setting {name!r}: {section!r} is a value, not a section")
+        node[last] = value
+    return tree
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def flat(settings: Settings) -> dict[str, Any]:
+    """Return the settings as dotted names and values, T_s and T_c resolved."""
+    tree = settings.model_dump(mode="json")
+    tree["score"]["biased_epochs"] = settings.biased_epochs
+    tree["score"]["core_epochs"] = settings.core_epochs
+    return flatten(tree)
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a tree of sections as dotted names and values.
+
+    >>> flatten({"train": {"lr": 0.1}})
+    {'train.lr': 0.1}
+    """
+    out: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            out |= flatten(value, f"{prefix}{key}.")
+        else:
+            out[prefix + key] = value
+    return out
+
+
+def from_flat(values: Mapping[str, Any]) -> Settings:
+    """Return settings from dotted names and values: the inverse of `flat`."""
+    try:
+        return Settings.model_validate(_nested(values))
+    except ValidationError as error:
+        raise InputError(_explain(error, None)) from None
+
+
+def describe(name: str) -> str:
+    """Return what the setting with this dotted name means, or an empty text."""
+    model: type[BaseModel] = Settings
+    for part in name.split("."):
+        field = model.model_fields.get(part)
+        if field is None:
+            return ""
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+        else:
+            return field.description or ""
+    return ""
+
+
+def to_toml(settings: Settings) -> str:
+    """Return the settings as TOML with one comment a setting; what `config.toml` in a run holds."""
+    lines: list[str] = []
+    section = None
+    for name, value in flat(settings).items():
+        *head, last = name.split(".")
+        if head != section and head:
+            lines += ["", f"[{'.'.join(head)}]"]
+        section = head
+        comment = describe(name)
+        # JSON's numbers, strings, booleans and lists of strings are TOML's, too.
+        entry = f"{last} = {json.dumps(value)}"
+        lines.append(f"{entry:<28} # {comment}" if comment else entry)
+    return "\n".join(lines) + "\n"
+
+
+def _explain(error: ValidationError, file: Path | None) -> str:
+    where = f" (in {file} or an override)" if file else ""
+    lines = []
+    for item in error.errors():
+        name = ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            lines.append(str(unknown("setting", name, flat(Settings()))) + where)
+        else:
+            lines.append(f"setting {name} = {item['input']!r}: {item['msg'].lower()}{where}")
+    return "\n".join(lines)

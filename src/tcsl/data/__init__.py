@@ -1,0 +1,1 @@
+"""What a dataset is, and the known ones."""

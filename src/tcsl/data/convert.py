@@ -1,0 +1,117 @@
+"""From what a caller has, arrays or a torch Dataset, to ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tcsl.data.dataset import Dataset, make_dataset
+from tcsl.data.groups import Groups, attribute_vocabulary, encode_attribute, make_groups
+from tcsl.errors import InputError
+from tcsl.types import AnyArray
+
+Data: TypeAlias = Any  # Dataset | torch.utils.data.Dataset of (x, y) pairs | (X, y)
+
+
+def as_dataset(
+    data: Data, *, groups: AnyArray | None = None, name: str = "data", like: Dataset | None = None
+) -> Dataset:
+    """Return `data` as a Dataset.
+
+    Parameters
+    ----------
+    data : a Dataset of ours, a torch Dataset of (x, y) pairs, or a pair of arrays (X, y) with X of shape (n, ...)
+    groups : (n,) one attribute value a sample (numbers or text), for evaluation only
+    like : the training set, where `data` is a test set: its classes and its majority attributes are used
+
+    >>> as_dataset((np.eye(4), [0, 1, 0, 1])).inputs.shape
+    torch.Size([4, 4])
+    """
+    if isinstance(data, Dataset):
+        if groups is not None:
+            raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
+        return data
+    inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
+    made = make_dataset(
+        inputs,
+        labels,
+        name=name,
+        num_classes=like.num_classes if like else None,
+        class_names=like.class_names if like else None,
+    )
+    return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
+
+
+def _groups(made: Dataset, values: AnyArray, like: Dataset | None) -> Groups:
+    if len(values) != len(made):
+        raise InputError(f"{made.name}: {len(made)} samples but {len(values)} group labels")
+    known = like.groups if like else None
+    names = known.attribute_names if known else attribute_vocabulary(values)
+    return make_groups(
+        made.numpy_labels,
+        encode_attribute(values, made.name, names),
+        class_names=made.class_names,
+        attribute_names=names,
+        majority=known.majority if known else None,
+    )
+
+
+def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Tensor]:
+    if len(data) != 2:
+        raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
+    X, y = (part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in data)
+    if X.ndim < 2:
+        raise InputError(f"{name}: X must have shape (n, features) or (n, channels, height, width), got {X.shape}")
+    if X.dtype != np.uint8:
+        try:
+            X = X.astype(np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"{name}: X must be numeric, got dtype {X.dtype}") from None
+    if y.dtype.kind not in "iufb":
+        raise InputError(
+            f"{name}: labels must be integers, got dtype {y.dtype}; "
+            "encode classes with numpy.unique(y, return_inverse=True)[1]"
+        )
+    return torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(np.ascontiguousarray(y))
+
+
+def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
+    """Read a torch Dataset once, from first to last."""
+    if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
+        raise InputError(
+            f"{name}: expected a tcsl Dataset, a torch Dataset with a length, or a pair of arrays (X, y); "
+            f"got {type(data).__name__}"
+        )
+    inputs: list[Tensor] = []
+    labels: list[int] = []
+    for i in range(len(data)):
+        item = data[i]
+        if not (isinstance(item, tuple | list) and len(item) == 2):
+            raise InputError(f"{name}: item {i} must be a pair (x, y), got {type(item).__name__}")
+        x = item[0] if isinstance(item[0], Tensor) else _image(item[0], name, i)
+        if inputs and (x.shape != inputs[0].shape or x.dtype != inputs[0].dtype):
+            raise InputError(
+                f"{name}: item {i} has shape {tuple(x.shape)} and type {x.dtype}, item 0 has "
+                f"{tuple(inputs[0].shape)} and {inputs[0].dtype}; add a Resize to the dataset's transform"
+            )
+        inputs.append(x)
+        labels.append(item[1])
+    if not inputs:
+        raise InputError(f"{name}: there is no sample")
+    stacked = torch.stack(inputs)
+    return stacked if stacked.dtype == torch.uint8 else stacked.float(), torch.as_tensor(labels)
+
+
+def _image(x: Any, name: str, i: int) -> Tensor:
+    """Turn a PIL image (height, width, channels) into channels first; an array stays as it is."""
+    array = np.array(x)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{name}: item {i}'s x must be an image, an array or a tensor, got {type(x).__name__}")
+    tensor = torch.from_numpy(array)
+    if isinstance(x, np.ndarray):
+        return tensor
+    return tensor[None] if tensor.ndim == 2 else tensor.permute(2, 0, 1).contiguous()

@@ -1,0 +1,156 @@
+"""What a dataset is: inputs, labels, ids, and, only if the user has them, groups."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tcsl.data.groups import Groups
+from tcsl.errors import GroupsHidden, InputError
+from tcsl.types import AnyArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """`n` labelled samples.
+
+    Attributes
+    ----------
+    inputs : (n, ...) uint8 images, or float32 images or rows, on the CPU
+    labels : (n,) int64, 0 .. classes - 1
+    class_names : one name a class
+    ids : (n,) an id for each sample, integers or text
+    name : what messages call the dataset
+    views : other inputs of the same samples, such as "core" (x^c) and "spurious" (x^s)
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+    ids: AnyArray
+    name: str = "data"
+    views: Mapping[str, Tensor] = field(default_factory=dict)
+    _groups: Groups | None = None
+    _hidden: bool = False
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    @property
+    def groups(self) -> Groups | None:
+        """The groups, or None where they are not known; raises where they are hidden."""
+        if self._hidden:
+            raise GroupsHidden(
+                f"the groups of {self.name} were read by a method that did not declare them: "
+                "set needs_groups=True on the method"
+            )
+        return self._groups
+
+    def without_groups(self) -> Dataset:
+        """Return the same data with the groups hidden: reading them raises."""
+        return replace(self, _hidden=True)
+
+    @property
+    def numpy_labels(self) -> IntArray:
+        """The labels as a NumPy array, sharing memory."""
+        return np.asarray(self.labels.numpy(), np.int64)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over inputs, labels, ids and class names; groups do not enter it."""
+        digest = hashlib.sha256()
+        for array in (self.inputs.numpy(), self.labels.numpy(), np.asarray(self.ids)):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        digest.update("\0".join(self.class_names).encode())
+        return digest.hexdigest()
+
+
+class Splits(NamedTuple):
+    """A training set and, where there is one, a test set."""
+
+    train: Dataset
+    test: Dataset | None
+
+
+def make_dataset(
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    class_names: Sequence[str] | None = None,
+    ids: AnyArray | None = None,
+    groups: Groups | None = None,
+    name: str = "data",
+    views: Mapping[str, Tensor] | None = None,
+    num_classes: int | None = None,
+) -> Dataset:
+    """Check the parts and put them together; `num_classes` is given for a test set, which may lack classes."""
+    n = len(inputs)
+    if len(labels) != n:
+        raise InputError(f"{name}: {n} inputs but {len(labels)} labels; there must be one label a sample")
+    labels = check_labels(labels, name, num_classes)
+    classes = num_classes or int(labels.max()) + 1
+    if class_names is not None and len(class_names) != classes:
+        raise InputError(f"{name}: {classes} classes but {len(class_names)} class names")
+    if inputs.is_floating_point():
+        bad = ~torch.isfinite(inputs).flatten(1).all(1)
+        if bad.any():
+            raise InputError(
+                f"{name}: {int(bad.sum())} samples have NaN or infinite values, first at index "
+                f"{int(bad.nonzero()[0])}; impute or remove them"
+            )
+    ids = np.arange(n) if ids is None else np.asarray(ids)
+    if len(ids) != n:
+        raise InputError(f"{name}: {n} samples but {len(ids)} ids")
+    if len(np.unique(ids)) != n:
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"{name}: ids must be unique; {values[counts > 1][0]!r} occurs {counts.max()} times")
+    if groups is not None and len(groups.group) != n:
+        raise InputError(f"{name}: {n} samples but {len(groups.group)} group labels")
+    names = tuple(map(str, class_names)) if class_names is not None else tuple(map(str, range(classes)))
+    return Dataset(inputs, labels, names, ids, name, dict(views or {}), groups)
+
+
+def check_labels(labels: Tensor, name: str, num_classes: int | None = None) -> Tensor:
+    """Return the labels as int64; refuse what is not 0 .. classes - 1 without gaps."""
+    if labels.ndim != 1:
+        raise InputError(f"{name}: labels must have shape (n,), got {tuple(labels.shape)}")
+    if len(labels) == 0:
+        raise InputError(f"{name}: there is no sample")
+    if labels.is_floating_point() or labels.is_complex():
+        whole = torch.isfinite(labels) & (labels == labels.round())
+        if not bool(whole.all()):
+            at = int((~whole).nonzero()[0])
+            raise InputError(
+                f"{name}: labels must be integers, got {labels[at].item()} at index {at}; "
+                "encode classes with numpy.unique(y, return_inverse=True)[1]"
+            )
+    labels = labels.to(torch.int64)
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or (num_classes is not None and high >= num_classes):
+        top = f"{num_classes - 1}" if num_classes else "classes - 1"
+        raise InputError(f"{name}: labels must be 0 .. {top}, got {low if low < 0 else high}")
+    if num_classes is None:
+        counts = torch.bincount(labels)
+        if (counts == 0).any():
+            gap = int((counts == 0).nonzero()[0])
+            raise InputError(
+                f"{name}: labels must be 0 .. {high} without gaps, but no sample has label {gap}; "
+                "encode classes with numpy.unique(y, return_inverse=True)[1]"
+            )
+        if high == 0:
+            raise InputError(f"{name}: all samples have one class; a shortcut needs two or more to tell apart")
+    return labels

@@ -1,0 +1,108 @@
+"""The embedded dataset: scikit-learn's handwritten digits, coloured.
+
+Ten colours, one for each digit. In training the colour agrees with the digit for a fraction alpha of the samples; the
+conflicts are stratified, the same exact count in every class, spread as evenly as they go over the other nine
+colours. At test every digit is shown in all ten colours, so colour says nothing there. Worst-group accuracy is over
+class x (colour agrees or not), 20 groups; the finer cells are class x colour, 100 of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tcsl.data.dataset import Dataset, Splits, make_dataset
+from tcsl.data.groups import make_groups
+from tcsl.errors import InputError
+from tcsl.seeds import generator
+from tcsl.types import AnyArray, IntArray
+
+COLOURS = {
+    "red": (230, 25, 75),
+    "green": (60, 180, 75),
+    "yellow": (255, 225, 25),
+    "blue": (0, 130, 200),
+    "orange": (245, 130, 48),
+    "purple": (145, 30, 180),
+    "cyan": (70, 240, 240),
+    "magenta": (240, 50, 230),
+    "lime": (210, 245, 60),
+    "pink": (250, 190, 190),
+}
+_NAMES = tuple(COLOURS)
+_PALETTE = np.array(list(COLOURS.values()), np.float32)
+
+
+def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120) -> Splits:
+    """Make the coloured digits.
+
+    Parameters
+    ----------
+    seed : draws which images are for training, which of them conflict, and in which colour
+    alpha : fraction of each class's training samples whose colour agrees with the digit
+    per_class : training samples of each class, at most 150; all other images are for testing
+
+    Returns
+    -------
+    train : 10 * per_class images (3, 8, 8), uint8, with the views "core" (grey) and "spurious" (colour, no shape)
+    test : every other image in all ten colours, with the same views
+
+    >>> train, test = load(seed=0)
+    >>> len(train), len(test), int(train.groups.minority.sum())
+    (1200, 5970, 60)
+    """
+    if not 0 <= alpha <= 1:
+        raise InputError(f"alpha must be in [0, 1], got {alpha:g}: the fraction whose colour agrees with the digit")
+    if not 2 <= per_class <= 150:
+        raise InputError(f"per_class must be in 2 .. 150, got {per_class}: the smallest class has 174 images")
+    from sklearn.datasets import load_digits
+
+    images, digits = load_digits(return_X_y=True)
+    rng = generator(seed, "digits")
+    conflicts = round((1 - alpha) * per_class)
+    train_rows, train_colours, test_rows = [], [], []
+    for digit in range(10):
+        rows = rng.permutation(np.flatnonzero(digits == digit))
+        train_rows.append(rows[:per_class])
+        test_rows.append(rows[per_class:])
+        others = (digit + 1 + rng.permutation(9)) % 10
+        colours = np.full(per_class, digit)
+        colours[:conflicts] = np.resize(others, conflicts)
+        train_colours.append(colours)
+    train = np.concatenate(train_rows)
+    test = np.repeat(np.concatenate(test_rows), 10)
+    colours_at_test = np.tile(np.arange(10), len(test) // 10)
+    return Splits(
+        _coloured(images[train], digits[train], np.concatenate(train_colours), train, "digits, training"),
+        _coloured(images[test], digits[test], colours_at_test, test, "digits, test"),
+    )
+
+
+def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, rows: IntArray, name: str) -> Dataset:
+    """Paint digits (n, 64) with intensities 0 .. 16 in their colours, and make the two views."""
+    shape = (intensity / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    flat = np.broadcast_to(shape.mean((1, 2, 3), keepdims=True), shape.shape)
+    paint = _PALETTE[colours][:, :, None, None]
+    labels = digits.astype(np.int64)
+    names = tuple(map(str, range(10)))
+    return make_dataset(
+        _uint8(shape * paint),
+        torch.from_numpy(labels),
+        class_names=names,
+        ids=np.array([f"{row}-{_NAMES[colour]}" for row, colour in zip(rows, colours, strict=True)]),
+        groups=make_groups(
+            labels,
+            colours,
+            class_names=names,
+            attribute_names=_NAMES,
+            majority=np.arange(10),
+            agreement=True,
+        ),
+        name=name,
+        views={"core": _uint8(np.repeat(shape * 255, 3, 1)), "spurious": _uint8(flat * paint)},
+    )
+
+
+def _uint8(values: AnyArray) -> Tensor:
+    return torch.from_numpy(np.rint(values).astype(np.uint8))

@@ -1,0 +1,133 @@
+"""Accuracy: average, by group, worst group; and how well G_high recovers the true minority."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tcsl.data.dataset import Dataset
+from tcsl.data.groups import Groups
+from tcsl.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Part:
+    """Accuracy on one class, group or cell; None where it has no test sample."""
+
+    name: str
+    n: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracies in 0 .. 1; None where they cannot be known, and `unknown` says why.
+
+    Attributes
+    ----------
+    average : plain test accuracy
+    weighted_average : accuracy of the groups weighted by their share of the training set
+    wga : worst-group accuracy
+    wga_cells : the same over the finer cells, where there are any
+    worst_class : lowest accuracy of a class, which needs no groups
+    """
+
+    n: int
+    average: float
+    weighted_average: float | None
+    wga: float | None
+    wga_cells: float | None
+    worst_class: float
+    groups: tuple[Part, ...]
+    classes: tuple[Part, ...]
+    unknown: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Groups | None = None) -> Evaluation:
+    """Compare predictions (n,) with the labels of `data`, by group where its groups are known.
+
+    Parameters
+    ----------
+    train_groups : the training set's groups, whose shares weight the weighted average
+    """
+    correct = predicted == data.numpy_labels
+    groups = data.groups
+    by_class = accuracy_by(correct, data.numpy_labels, data.class_names)
+    unknown: list[str] = []
+    parts: tuple[Part, ...] = ()
+    wga = wga_cells = weighted = None
+    if groups is None:
+        unknown.append("worst-group accuracy: the test set has no group labels (the worst class is shown instead)")
+    else:
+        parts = accuracy_by(correct, groups.group, groups.names)
+        wga = worst(parts)
+        empty = [part.name for part in parts if part.accuracy is None]
+        if empty:
+            unknown.append(f"accuracy of {', '.join(empty)}: no test sample")
+        if groups.cell is not None:
+            wga_cells = worst(accuracy_by(correct, groups.cell, groups.cell_names))
+        if train_groups is None:
+            unknown.append("average weighted by training groups: the training set has no group labels")
+        else:
+            weighted = weighted_average(parts, train_groups.counts())
+    return Evaluation(
+        len(correct),
+        float(correct.mean()),
+        weighted,
+        wga,
+        wga_cells,
+        worst(by_class),
+        parts,
+        by_class,
+        tuple(unknown),
+    )
+
+
+def accuracy_by(correct: BoolArray, part: IntArray, names: tuple[str, ...]) -> tuple[Part, ...]:
+    """Return the accuracy on each part, with its size.
+
+    >>> [p.accuracy for p in accuracy_by(np.array([True, False, True]), np.array([0, 0, 1]), ("a", "b", "c"))]
+    [0.5, 1.0, None]
+    """
+    size = np.bincount(part, minlength=len(names))
+    right = np.bincount(part, weights=correct, minlength=len(names))
+    return tuple(Part(name, int(n), float(k / n) if n else None) for name, n, k in zip(names, size, right, strict=True))
+
+
+def worst(parts: tuple[Part, ...]) -> float:
+    """Return the lowest accuracy among parts that have samples: WGA, where the parts are groups."""
+    return min(part.accuracy for part in parts if part.accuracy is not None)
+
+
+def weighted_average(parts: tuple[Part, ...], train_counts: IntArray) -> float | None:
+    """Return the groups' accuracies weighted by training counts; None where a counted group has no test sample."""
+    pairs = [(part.accuracy, int(count)) for part, count in zip(parts, train_counts, strict=True) if count]
+    if any(accuracy is None for accuracy, _ in pairs):
+        return None
+    return sum((accuracy or 0.0) * count for accuracy, count in pairs) / sum(count for _, count in pairs)
+
+
+def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -> dict[str, float | int | None]:
+    """Return how well G_high and TCSL_s recover the true minority: recall, precision, AUC.
+
+    >>> s, high = np.array([3.0, 1.0, 2.0, 0.5], np.float32), np.array([1, 0, 1, 0], bool)
+    >>> identification(s, high, np.array([1, 0, 0, 0], bool))
+    {'g_high': 2, 'minority': 1, 'recall': 1.0, 'precision': 0.5, 'auc': 1.0}
+    """
+    from sklearn.metrics import roc_auc_score
+
+    both = int((g_high & minority).sum())
+    rare, high = int(minority.sum()), int(g_high.sum())
+    return {
+        "g_high": high,
+        "minority": rare,
+        "recall": both / rare if rare else None,
+        "precision": both / high if high else None,
+        "auc": float(roc_auc_score(minority, tcsl_s)) if 0 < rare < len(minority) else None,
+    }

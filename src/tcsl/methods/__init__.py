@@ -1,0 +1,1 @@
+"""Methods: one file each, from a training set to a final model."""

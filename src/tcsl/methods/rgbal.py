@@ -1,0 +1,26 @@
+"""RGbal: the oracle that is told the groups and keeps every minority sample."""
+
+from __future__ import annotations
+
+from tcsl.methods.base import Method, Outcome
+from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
+from tcsl.seeds import generator
+from tcsl.selection.baselines import select_rgbal
+
+
+def _run(job: Job) -> Outcome:
+    groups = job.data.groups
+    assert groups is not None  # run_method saw to it
+    rng = generator(job.settings.seed, "rgbal")
+    indices = select_rgbal(groups.minority, ratio=job.settings.select.ratio, rng=rng)
+    coreset = coreset_from_indices(job, "rgbal", indices)
+    return Outcome(train_final(job, "rgbal", coreset), coreset)
+
+
+METHOD = Method(
+    "RGbal",
+    True,
+    "plain training on all minority samples and random others; told the groups",
+    _run,
+    final_stage("rgbal"),
+)

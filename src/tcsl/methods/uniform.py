@@ -1,0 +1,18 @@
+"""Random: plain training on a uniform sample of the data."""
+
+from __future__ import annotations
+
+from tcsl.methods.base import Method, Outcome
+from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
+from tcsl.seeds import generator
+from tcsl.selection.baselines import select_random
+
+
+def _run(job: Job) -> Outcome:
+    rng = generator(job.settings.seed, "random")
+    indices = select_random(len(job.data), ratio=job.settings.select.ratio, rng=rng)
+    coreset = coreset_from_indices(job, "random", indices)
+    return Outcome(train_final(job, "random", coreset), coreset)
+
+
+METHOD = Method("Random", False, "plain training on a uniform sample", _run, final_stage("random"))

@@ -1,0 +1,167 @@
+"""From a dataset to a debiased model: each stage is one function, and its result one file of the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from tcsl.config import Settings
+from tcsl.data.dataset import Dataset
+from tcsl.errors import RunFolderError
+from tcsl.runs import RunFolder
+from tcsl.scores import Coreset, Scores
+from tcsl.scoring.tcsl import train_biased, train_core
+from tcsl.seeds import derive
+from tcsl.selection.tcsl_cs import identify, tcsl_s_of
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Report, fit, steps_of
+from tcsl.training.nets import NetFactory, build_net
+from tcsl.training.weights import class_balanced
+from tcsl.types import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What every stage needs: the data (groups hidden unless declared), the settings, and where to put results."""
+
+    feed: Feed
+    settings: Settings
+    net: str | NetFactory
+    folder: RunFolder | None = None
+    report: Report | None = None
+
+    @property
+    def data(self) -> Dataset:
+        """The training set."""
+        return self.feed.data
+
+    def hiding_groups(self) -> Job:
+        """Return the same job with the groups hidden."""
+        return replace(self, feed=replace(self.feed, data=self.data.without_groups()))
+
+    def fresh_net(self, stage: str) -> nn.Module:
+        """Return an untrained net; the same seed and stage give the same weights."""
+        return build_net(
+            self.net,
+            self.data,
+            seed=derive(self.settings.seed, stage),
+            pretrained=self.settings.train.pretrained,
+        )
+
+    def stage(
+        self, name: str, weights: str, train: Callable[[nn.Module, Checkpoint | None], dict[str, Tensor]]
+    ) -> tuple[nn.Module, dict[str, Tensor]]:
+        """Return a stage's net and tables: from the run folder where it is finished there, else by training.
+
+        Parameters
+        ----------
+        weights : names the initial weights; final models share them, so that methods differ in nothing else
+        train : trains the net in place, saving to the checkpoint, and returns the stage's tables
+        """
+        net = self.feed.hardware.place(self.fresh_net(weights))
+        stored = self.folder.load_stage(name) if self.folder else None
+        if stored is not None:
+            net.load_state_dict({k.removeprefix("net."): v for k, v in stored.items() if k.startswith("net.")})
+            return net.eval(), {k: v for k, v in stored.items() if not k.startswith("net.")}
+        tables = train(net, self.folder.checkpoint(name) if self.folder else None)
+        tables = {name: table.cpu() for name, table in tables.items()}
+        if self.folder:
+            self.folder.save_stage(name, {f"net.{k}": v for k, v in net.state_dict().items()} | tables)
+        return net.eval(), tables
+
+
+def score_stages(job: Job) -> Scores:
+    """Run Algorithm 1 and return the scores; written to scores.parquet."""
+    settings, data = job.settings, job.data
+    seed = settings.seed
+    path = job.folder.path / "scores.parquet" if job.folder else None
+    if path and path.exists():
+        return Scores.load(path)
+
+    def biased_stage(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        curves = train_biased(net, job.feed, settings, seed=seed, checkpoint=checkpoint, report=job.report)
+        return {"curves": curves}
+
+    def core_stage(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        table = train_core(net, biased, job.feed, settings, seed=seed, checkpoint=checkpoint, report=job.report)
+        return {"tcsl_c": table}
+
+    biased, tables = job.stage("biased", "biased", biased_stage)
+    curves = np.ascontiguousarray(tables["curves"].numpy())
+    _, tables = job.stage("core", "core", core_stage)
+    tcsl_s = tcsl_s_of(curves)
+    g_high = identify(curves, tcsl_s, settings.select, seed=seed)
+    facts = {
+        "data": data.name,
+        "fingerprint": data.fingerprint,
+        "class_names": list(data.class_names),
+        "profile": settings.profile,
+        "seed": seed,
+    }
+    scores = Scores(data.ids, data.numpy_labels, tcsl_s, tables["tcsl_c"].numpy(), g_high, curves, facts)
+    if path:
+        scores.save(path)
+    return scores
+
+
+def scoring_steps(settings: Settings, n: int) -> dict[str, int]:
+    """Return the optimizer steps of Algorithm 1's two stages."""
+    return {
+        "biased": steps_of(n, settings.train, settings.biased_epochs),
+        "core": steps_of(n, settings.train, settings.core_epochs),
+    }
+
+
+def final_stage(name: str) -> Callable[[Settings, int], dict[str, int]]:
+    """Return the plan of a method that trains one final model, under this stage's name."""
+    return lambda settings, n: {name: steps_of(n, settings.train)}
+
+
+def coreset_from_indices(job: Job, rule: str, indices: IntArray) -> Coreset:
+    """Return a coreset that a rule without scores chose."""
+    data = job.data
+    facts: dict[str, Any] = {
+        "rule": rule,
+        "fingerprint": data.fingerprint,
+        "ratio": job.settings.select.ratio,
+        "seed": job.settings.seed,
+    }
+    return Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), np.bool_), facts)
+
+
+def train_final(job: Job, stage: str, coreset: Coreset | None = None) -> nn.Module:
+    """Train CB ERM on everything or on a coreset, for exactly T ceil(n / batch) steps in both cases."""
+    feed = job.feed if coreset is None else job.feed.subset(coreset.indices)
+    settings = job.settings
+    if coreset is not None and job.folder:
+        coreset.save(job.folder.coreset_path(stage))
+
+    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        fit(
+            net,
+            feed,
+            settings.train,
+            stage=stage,
+            steps=steps_of(len(job.feed), settings.train),
+            seed=settings.seed,
+            log_weights=class_balanced(feed.labels, job.data.num_classes),
+            checkpoint=checkpoint,
+            report=job.report,
+        )
+        return {}
+
+    return job.stage(stage, "final", train)[0]
+
+
+def load_final(job: Job, stage: str) -> nn.Module:
+    """Return a final model that the run folder has."""
+
+    def missing(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        raise RunFolderError(f"the run has no model {stage!r}: it is not finished, go on with --resume")
+
+    return job.stage(stage, "final", missing)[0]

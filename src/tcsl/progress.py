@@ -1,0 +1,55 @@
+"""Progress in the terminal: a bar for each run with its stage, loss and time left; plain lines where it is a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class ProgressBars:
+    """Bars on standard error, one for each key (a seed); a context manager."""
+
+    def __init__(self, plans: Mapping[int, Mapping[str, int]], *, quiet: bool = False) -> None:
+        """Take, for each key, the stages to come and their steps."""
+        self._console = Console(stderr=True, quiet=quiet)
+        self._plans = plans
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal or quiet,
+        )
+        self._tasks: dict[int, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        """Show the bars."""
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bars as they are."""
+        self._bars.stop()
+
+    def report(self, key: int, epoch: Any) -> None:
+        """Move a bar after an epoch."""
+        plan = self._plans[key]
+        stages = list(plan)
+        before = sum(plan[stage] for stage in stages[: stages.index(epoch.stage)])
+        name = f"seed {key}  " if len(self._plans) > 1 else ""
+        text = f"{name}{epoch.stage:<8} epoch {epoch.epoch:>3}/{epoch.epochs:<3} loss {epoch.loss:.4f}"
+        if key not in self._tasks:
+            self._tasks[key] = self._bars.add_task(text, total=sum(plan.values()))
+        self._bars.update(self._tasks[key], completed=before + epoch.step, description=text)
+        if not self._console.is_terminal and epoch.epoch == epoch.epochs:
+            done = 100 * (before + epoch.step) / sum(plan.values())
+            self._console.print(f"{text}  {done:.0f} % done", highlight=False)

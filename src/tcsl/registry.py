@@ -1,0 +1,88 @@
+"""What can be named: datasets, nets and methods, each one line here.
+
+An entry is the place where the object lives, `module:attribute`, so that listing names imports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from tcsl.errors import InputError
+
+
+_SHOWN = 12
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """Return the error for a name that does not exist, with near matches, and all names where they are few.
+
+    >>> print(unknown("net", "small_cn", ["small_cnn", "mlp"]))
+    unknown net 'small_cn'; did you mean 'small_cnn'? Known: mlp, small_cnn
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    more = ", ..." if len(names) > _SHOWN else ""
+    listing = "" if near and more else f" Known: {', '.join(names[:_SHOWN])}{more}"
+    return InputError(f"unknown {kind} {name!r}{hint}{listing}")
+
+
+class Registry:
+    """Names of one kind of thing, each with the place it is imported from when asked for."""
+
+    def __init__(self, kind: str, places: dict[str, str]) -> None:
+        self.kind = kind
+        self._places: dict[str, Any] = dict(places)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether the name is known."""
+        return name in self._places
+
+    def names(self) -> list[str]:
+        """Return the known names, in the order in which they were added."""
+        return list(self._places)
+
+    def add(self, name: str, entry: Any) -> None:
+        """Add an object, or a `module:attribute` place, under a new name."""
+        if name in self._places:
+            raise InputError(f"{self.kind} {name!r} is registered already: choose another name")
+        self._places[name] = entry
+
+    def get(self, name: str) -> Any:
+        """Return the object with this name; an unknown name is an error that suggests near matches."""
+        if name not in self._places:
+            raise unknown(self.kind, name, self._places)
+        entry = self._places[name]
+        if isinstance(entry, str):
+            module, attribute = entry.split(":")
+            entry = self._places[name] = getattr(import_module(module), attribute)
+        return entry
+
+
+DATASETS = Registry(
+    "dataset",
+    {
+        "digits": "tcsl.data.digits:load",
+    },
+)
+
+NETS = Registry(
+    "net",
+    {
+        "small_cnn": "tcsl.training.nets:small_cnn",
+        "mlp": "tcsl.training.nets:mlp",
+    },
+)
+
+METHODS = Registry(
+    "method",
+    {
+        "cb_erm": "tcsl.methods.cb_erm:METHOD",
+        "random": "tcsl.methods.uniform:METHOD",
+        "rgbal": "tcsl.methods.rgbal:METHOD",
+        "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
+    },
+)

@@ -1,0 +1,239 @@
+"""The run folder: layout, identity, resume.
+
+    config.toml        every setting
+    data.json          the data's fingerprint, classes and sizes, and what was done with it
+    environment.json   software, hardware, commit, command
+    metrics.jsonl      one line an epoch
+    scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
+    coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
+    result.json        every number of the run
+    checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)
+    done               written last
+
+Files are whole or absent. A folder made with other settings or data is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tcsl.config import Settings, flat, from_flat, to_toml
+from tcsl.errors import RunFolderError
+from tcsl.files import write_atomic
+from tcsl.scores import SCHEMA
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tcsl.training.checkpoint import Checkpoint
+    from tcsl.training.loop import Epoch
+
+
+class RunFolder:
+    """An open run folder; one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: IO[str] | None = None
+        self._seen: set[str] = set()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        settings: Settings,
+        data: Mapping[str, Any],
+        *,
+        resume: bool,
+        environment: Mapping[str, Any],
+    ) -> RunFolder:
+        """Make the folder, or find one that was made with the same settings and data.
+
+        Parameters
+        ----------
+        data : the fingerprint and facts of the data
+        resume : go on where the folder stops; without it, an existing folder is an error
+        """
+        folder = cls(path)
+        if (path / "config.toml").exists():
+            folder._check_same(settings, data)
+            if not resume:
+                state = "is finished" if folder.done else "is unfinished"
+                raise RunFolderError(
+                    f"{path} exists and {state}: add --resume to "
+                    f"{'show its result' if folder.done else 'go on from its last epoch'}, "
+                    "choose another place with --out, or delete it"
+                )
+            folder._acquire()
+        else:
+            if path.exists() and (not path.is_dir() or any(p.name != "lock" for p in path.iterdir())):
+                raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
+            folder._make()
+            folder._acquire()
+            write_atomic(path / "data.json", _json({"schema": SCHEMA, **data}))
+            write_atomic(path / "environment.json", _json(environment))
+            # Last: a folder with a config.toml is complete enough to resume.
+            write_atomic(path / "config.toml", to_toml(settings))
+        return folder
+
+    @classmethod
+    def find(cls, path: Path) -> RunFolder:
+        """Return an existing run folder, for reading."""
+        if not (path / "config.toml").is_file():
+            raise RunFolderError(f"{path} is not a run folder: it has no config.toml")
+        folder = cls(path)
+        folder._check_schema()
+        return folder
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is finished."""
+        return (self.path / "done").exists()
+
+    def settings(self) -> Settings:
+        """Return the settings that the folder was made with."""
+        return from_flat(self._stored_settings())
+
+    def data(self) -> dict[str, Any]:
+        """Return the fingerprint and facts of the data."""
+        out: dict[str, Any] = self._read("data.json")
+        return out
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of a finished run."""
+        out: dict[str, Any] = self._read("result.json")
+        return out
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Write the result, then the marker."""
+        write_atomic(self.path / "result.json", _json(result))
+        write_atomic(self.path / "done", "")
+
+    def coreset_path(self, method: str) -> Path:
+        """Return where a method's coreset lies."""
+        return self.path / ("coreset.parquet" if method == "tcsl_cs" else f"coreset-{method}.parquet")
+
+    def checkpoint(self, stage: str) -> Checkpoint:
+        """Return where a running stage saves its last epoch."""
+        from tcsl.training.checkpoint import Checkpoint
+
+        return Checkpoint(self.path / "checkpoints" / f"{stage}.part.safetensors")
+
+    def save_stage(self, stage: str, tensors: dict[str, Tensor]) -> None:
+        """Write a finished stage; its last epoch's checkpoint is not needed any more."""
+        from tcsl.training.checkpoint import save_tensors
+
+        save_tensors(self.path / "checkpoints" / f"{stage}.safetensors", tensors, schema=SCHEMA, stage=stage)
+        self.checkpoint(stage).remove()
+
+    def load_stage(self, stage: str) -> dict[str, Tensor] | None:
+        """Return a finished stage, or None."""
+        from tcsl.training.checkpoint import load_tensors
+
+        path = self.path / "checkpoints" / f"{stage}.safetensors"
+        return load_tensors(path)[0] if path.exists() else None
+
+    def report(self, epoch: Epoch) -> None:
+        """Append an epoch to metrics.jsonl; what an interrupted run wrote of the same or later epochs goes."""
+        path = self.path / "metrics.jsonl"
+        if epoch.stage not in self._seen:
+            self._seen.add(epoch.stage)
+            kept = [
+                line for line in self.metrics() if not (line["stage"] == epoch.stage and line["epoch"] >= epoch.epoch)
+            ]
+            write_atomic(path, "".join(json.dumps(line) + "\n" for line in kept))
+        try:
+            with open(path, "a") as stream:
+                stream.write(json.dumps(asdict(epoch)) + "\n")
+        except OSError as error:
+            raise RunFolderError(f"could not write {path}: {error.strerror}; then go on with --resume") from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the epochs reported so far; a line that a kill cut short is left out."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_text().split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    def seconds(self) -> dict[str, float]:
+        """Return the training time of each stage, over all the sessions it took."""
+        out: dict[str, float] = {}
+        for line in self.metrics():
+            out[line["stage"]] = out.get(line["stage"], 0.0) + line["seconds"]
+        return out
+
+    def _read(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            hint = "" if self.done else ": the run is not finished, go on with --resume"
+            raise RunFolderError(f"{self.path} has no {name}{hint}") from None
+
+    def _stored_settings(self) -> dict[str, Any]:
+        from tcsl.config import flatten
+
+        try:
+            return flatten(tomllib.loads((self.path / "config.toml").read_text()))
+        except tomllib.TOMLDecodeError as error:
+            raise RunFolderError(f"{self.path / 'config.toml'} is damaged: {error}") from None
+
+    def _check_schema(self) -> None:
+        schema = self.data()["schema"]
+        if schema > SCHEMA:
+            raise RunFolderError(f"{self.path} was made by a newer tcsl (schema {schema}, this one reads {SCHEMA})")
+
+    def _check_same(self, settings: Settings, data: Mapping[str, Any]) -> None:
+        self._check_schema()
+        stored, asked = self._stored_settings(), flat(settings)
+        rows = [
+            f"  {name}: the folder has {stored.get(name)!r}, this run asks for {asked.get(name)!r}"
+            for name in dict.fromkeys([*stored, *asked])
+            if stored.get(name) != asked.get(name)
+        ]
+        found = self.data()
+        rows += [
+            f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
+            for name in ("work", "coreset", "fingerprint")
+            if found.get(name) != data.get(name)
+        ]
+        if rows:
+            raise RunFolderError(
+                f"{self.path} was made with other settings or data; choose another place with --out:\n"
+                + "\n".join(rows)
+            )
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"cannot make the run folder {self.path}: {error.strerror}") from None
+
+    def _acquire(self) -> None:
+        """Hold the folder until this process ends or `close` is called."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system: two runs in one folder are then the user's to avoid
+            return
+        self._lock = open(self.path / "lock", "a")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise RunFolderError(f"another process is working in {self.path}; wait for it, or use --out") from None
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2) + os.linesep

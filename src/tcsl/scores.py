@@ -1,0 +1,175 @@
+"""Scores and coresets as tables: one row a sample, stored as Parquet, the true groups never among them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcsl.errors import InputError
+from tcsl.files import write_atomic
+from tcsl.types import AnyArray, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = 1  # of the run folder and of every table in it
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What Algorithm 1 leaves behind; higher is harder.
+
+    Attributes
+    ----------
+    ids, labels : (n,)
+    tcsl_s, tcsl_c : (n,) mean loss of the biased and of the core model
+    g_high : (n,) whether wKMeans, with the settings of the run, puts the sample into G_high
+    curves : (n, T_s) the biased model's loss in each epoch
+    facts : where they come from: dataset, fingerprint, class names, seed
+    """
+
+    ids: AnyArray
+    labels: IntArray
+    tcsl_s: FloatArray
+    tcsl_c: FloatArray
+    g_high: BoolArray
+    curves: FloatArray
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return n."""
+        return len(self.labels)
+
+    def frame(self) -> pl.DataFrame:
+        """Return a polars table: id, label, tcsl_s, tcsl_c, g_high, curve."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                "id": self.ids,
+                "label": self.labels,
+                "tcsl_s": self.tcsl_s,
+                "tcsl_c": self.tcsl_c,
+                "g_high": self.g_high,
+                "curve": pl.Series(self.curves, dtype=pl.Array(pl.Float32, self.curves.shape[1])),
+            }
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the table as Parquet."""
+        _save(self.frame(), Path(path), self.facts)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what a selection reads: labels, TCSL_c and the curves."""
+        return _digest(self.labels, self.tcsl_c, self.curves)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Scores:
+        """Read a table that `save` wrote, or one from elsewhere with the columns id, label, tcsl_c and curve."""
+        import polars as pl
+
+        frame, facts = _load(Path(path), {"id", "label", "tcsl_c", "curve"})
+        curve = frame["curve"]
+        if isinstance(curve.dtype, pl.List):
+            lengths = curve.list.len().unique()
+            if len(lengths) != 1:
+                raise InputError(f"{path}: the curves must have one length, got {sorted(lengths.to_list())}")
+            curve = curve.list.to_array(int(lengths[0]))
+        if frame.null_count().sum_horizontal()[0]:
+            raise InputError(f"{path}: there are empty cells; every sample needs an id, a label, TCSL_c and a curve")
+        try:
+            curves = np.ascontiguousarray(curve.to_numpy(), np.float32)
+            labels = frame["label"].cast(pl.Int64).to_numpy()
+            tcsl_c = frame["tcsl_c"].cast(pl.Float32).to_numpy()
+        except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+            raise InputError(f"{path}: label must be integers, tcsl_c and curve numbers: {error}") from None
+        if len(labels) == 0:
+            raise InputError(f"{path}: there is no sample")
+        if labels.min() < 0:
+            raise InputError(f"{path}: labels must be 0, 1, ..., got {labels.min()}")
+        from tcsl.selection.tcsl_cs import tcsl_s_of
+
+        g_high = frame["g_high"].to_numpy() if "g_high" in frame.columns else np.zeros(len(frame), np.bool_)
+        return cls(frame["id"].to_numpy(), labels, tcsl_s_of(curves), tcsl_c, g_high, curves, facts)
+
+
+@dataclass(frozen=True, eq=False)
+class Coreset:
+    """The samples that are kept.
+
+    Attributes
+    ----------
+    indices : (k,) positions in the dataset, ascending: `torch.utils.data.Subset(data, coreset.indices)`
+    ids, labels : (k,)
+    g_high : (k,) whether the sample was taken as a member of G_high
+    facts : provenance: fingerprint of the data, digest of the scores, rule, settings, seed
+    """
+
+    indices: IntArray
+    ids: AnyArray
+    labels: IntArray
+    g_high: BoolArray
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of samples kept."""
+        return len(self.indices)
+
+    def frame(self) -> pl.DataFrame:
+        """Return a polars table: index, id, label, g_high."""
+        import polars as pl
+
+        return pl.DataFrame({"index": self.indices, "id": self.ids, "label": self.labels, "g_high": self.g_high})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the indices."""
+        return _digest(self.indices)
+
+    def save(self, path: Path | str) -> None:
+        """Write the table as Parquet."""
+        _save(self.frame(), Path(path), self.facts)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Coreset:
+        """Read a table that `save` wrote."""
+        frame, facts = _load(Path(path), {"index", "id", "label", "g_high"})
+        indices, ids, labels, g_high = (frame[name].to_numpy() for name in ("index", "id", "label", "g_high"))
+        return cls(indices, ids, labels, g_high, facts)
+
+
+def _digest(*arrays: AnyArray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _save(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
+    text = json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)
+    write_atomic(path, lambda place: frame.write_parquet(place, metadata={"tcsl": text}))
+
+
+def _load(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    import polars as pl
+
+    if not path.is_file():
+        raise InputError(f"{path} does not exist or is not a file")
+    try:
+        frame = pl.read_parquet(path)
+        facts = json.loads(pl.read_parquet_metadata(path).get("tcsl", "{}"))
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a Parquet file: {error}") from None
+    missing = columns - set(frame.columns)
+    if missing:
+        raise InputError(f"{path} has no column {', '.join(sorted(missing))}; it has {', '.join(frame.columns)}")
+    if facts.get("schema", SCHEMA) > SCHEMA:
+        raise InputError(f"{path} was written by a newer tcsl (schema {facts['schema']}, this one reads {SCHEMA})")
+    return frame, facts

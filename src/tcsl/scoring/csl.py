@@ -1,0 +1,50 @@
+"""CSL: the cumulative sample loss of a single training run (appendix B)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from tcsl.config import Settings
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Report, fit, steps_of
+from tcsl.training.recording import LossSum
+from tcsl.training.weights import class_balanced
+
+
+@dataclass(frozen=True)
+class Csl:
+    """A trained net and its per-sample cumulative loss, (n,)."""
+
+    net: nn.Module
+    csl: Tensor
+
+
+def csl(
+    net: nn.Module,
+    feed: Feed,
+    settings: Settings,
+    *,
+    seed: int,
+    stage: str = "csl",
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> Csl:
+    """Train CB ERM for T epochs and return the mean over epochs of each sample's loss."""
+    total = LossSum(len(feed), feed.hardware.device)
+    fit(
+        net,
+        feed,
+        settings.train,
+        stage=stage,
+        steps=steps_of(len(feed), settings.train),
+        seed=seed,
+        log_weights=class_balanced(feed.labels, feed.data.num_classes),
+        recorder=total,
+        record=settings.score.record,
+        checkpoint=checkpoint,
+        report=report,
+    )
+    return Csl(net, total.mean(settings.train.epochs))

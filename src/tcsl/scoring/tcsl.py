@@ -1,0 +1,112 @@
+"""Algorithm 1: the biased model, the core model, and the two scores they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tcsl.config import Settings
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Report, fit, steps_of
+from tcsl.training.objective import Batch, logit_correction
+from tcsl.training.recording import LossCurves, LossSum
+from tcsl.training.views import evaluate_batches
+from tcsl.training.weights import class_balanced, class_update, literal_update
+
+
+def train_biased(
+    net: nn.Module,
+    feed: Feed,
+    settings: Settings,
+    *,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> Tensor:
+    """Stage 1: train `net` in place into the biased model f_s and return its loss curves, (n, T_s).
+
+    After each epoch the samples of lowest loss gain weight, so that what is learned first, the shortcut, is learned
+    alone.
+    """
+    classes = feed.data.num_classes
+    epochs = settings.biased_epochs
+    log_weights = class_balanced(feed.labels, classes)
+    curves = LossCurves(len(feed), epochs, feed.hardware.device)
+
+    def reweight(epoch: int) -> None:
+        losses = curves.table[epoch]
+        literal = settings.score.weight_update == "literal"
+        log_weights.copy_(literal_update(losses) if literal else class_update(losses, feed.labels, classes))
+
+    fit(
+        net,
+        feed,
+        settings.train,
+        stage="biased",
+        steps=steps_of(len(feed), settings.train, epochs),
+        seed=seed,
+        log_weights=log_weights,
+        recorder=curves,
+        record=settings.score.record,
+        after_epoch=reweight,
+        checkpoint=checkpoint,
+        report=report,
+    )
+    return curves.curves()
+
+
+def train_core(
+    net: nn.Module,
+    biased: nn.Module,
+    feed: Feed,
+    settings: Settings,
+    *,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> Tensor:
+    """Stage 2: train `net` in place into the core model f_c and return TCSL_c, (n,).
+
+    Weights start afresh from 1 / n_y. What is minimised is corrected by the frozen biased model (equation 2); what is
+    recorded is the loss of f_c's own logits.
+    """
+    epochs = settings.core_epochs
+    total = LossSum(len(feed), feed.hardware.device)
+    fit(
+        net,
+        feed,
+        settings.train,
+        stage="core",
+        steps=steps_of(len(feed), settings.train, epochs),
+        seed=seed,
+        log_weights=class_balanced(feed.labels, feed.data.num_classes),
+        objective=logit_correction(log_biased(biased, feed, inputs_repeat=settings.train.augment == "none")),
+        recorder=total,
+        record=settings.score.record,
+        checkpoint=checkpoint,
+        report=report,
+    )
+    return total.mean(epochs)
+
+
+def log_biased(biased: nn.Module, feed: Feed, *, inputs_repeat: bool) -> Callable[[Batch], Tensor]:
+    """Return the frozen biased model's log-probabilities as a function of the batch, (batch, classes), in log space.
+
+    Where inputs repeat in every epoch they are computed once, n x classes floats; else on each batch's own inputs.
+    """
+    hardware = feed.hardware
+    frozen = hardware.place(biased).eval()
+    if inputs_repeat:
+        table = torch.cat([logits.log_softmax(1) for _, logits in evaluate_batches(frozen, feed)])
+        return lambda batch: table[batch.indices]
+
+    def on_own_inputs(batch: Batch) -> Tensor:
+        with torch.no_grad(), hardware.autocast():
+            logits = frozen(batch.inputs)
+        log_probabilities: Tensor = logits.float().log_softmax(1)
+        return log_probabilities
+
+    return on_own_inputs

@@ -1,0 +1,73 @@
+"""How many samples: the exact quota, and its division among classes and bins."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from tcsl.errors import InputError
+from tcsl.types import IntArray
+
+
+def check_ratio(ratio: float) -> None:
+    """Refuse a ratio outside (0, 1]."""
+    if not 0 < ratio <= 1:
+        hint = f"; did you mean {ratio / 100:.2f}?" if 1 < ratio <= 100 else ""
+        raise InputError(f"ratio must be in (0, 1], got {ratio:g}{hint}")
+
+
+def quota(ratio: float, n: int) -> int:
+    """Return floor(r n), with r read as the decimal number that it was written as.
+
+    >>> quota(0.29, 100)  # in binary floating point, 0.29 * 100 is below 29
+    29
+    """
+    check_ratio(ratio)
+    count = math.floor(Fraction(repr(float(ratio))) * n)
+    if count == 0:
+        raise InputError(f"ratio {ratio:g} of {n} samples is no sample: use a ratio of {1 / n:.2g} or more")
+    return count
+
+
+def shares(total: int, sizes: IntArray, limits: IntArray) -> IntArray:
+    """Divide `total` in proportion to `sizes`, none above its limit, by largest remainders.
+
+    What a full part cannot take goes to the others, again in proportion; equal remainders go to the earlier part.
+
+    >>> shares(10, np.array([60, 30, 10]), np.array([100, 2, 100])).tolist()
+    [7, 2, 1]
+    """
+    if total > limits.sum():
+        raise InputError(f"cannot divide {total} among parts that hold {int(limits.sum())}")
+    out = np.zeros_like(limits)
+    while (left := total - int(out.sum())) > 0:
+        open_ = out < limits
+        weight = np.where(open_, np.maximum(sizes, 1), 0)
+        exact = left * weight
+        step = exact // weight.sum()
+        order = np.argsort(-(exact % weight.sum()), kind="stable")
+        step[order[: left - int(step.sum())]] += 1
+        out = np.minimum(out + step, limits)
+    return out
+
+
+def round_robin(total: int, sizes: IntArray) -> IntArray:
+    """Return how many each bin gives when bins are visited in turn, one sample a visit, until `total` is reached.
+
+    >>> round_robin(7, np.array([1, 5, 3])).tolist()
+    [1, 3, 3]
+    """
+    if total > sizes.sum():
+        raise InputError(f"cannot take {total} from bins that hold {int(sizes.sum())}")
+    rounds, taken = 0, np.zeros_like(sizes)
+    while (left := total - int(taken.sum())) > 0:
+        open_ = np.flatnonzero(taken < sizes)
+        whole = min(left // len(open_), int((sizes - taken)[open_].min()))
+        if whole:
+            rounds += whole
+            taken = np.minimum(sizes, rounds)
+        else:
+            taken[open_[:left]] += 1
+    return taken

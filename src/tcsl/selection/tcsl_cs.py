@@ -1,0 +1,135 @@
+"""Algorithm 2: TCSL-guided coreset selection."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from tcsl.config import SelectSettings
+from tcsl.errors import InputError, TcslWarning
+from tcsl.seeds import generator
+from tcsl.selection.fill import select_bottom, select_histogram
+from tcsl.selection.quota import quota, shares
+from tcsl.selection.wkmeans import wkmeans
+from tcsl.types import BoolArray, FloatArray, IntArray
+
+
+class Selection(NamedTuple):
+    """The coreset's indices, ascending, and for every sample of the data whether it is in G_high."""
+
+    indices: IntArray
+    g_high: BoolArray
+
+
+def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *, seed: int) -> BoolArray:
+    """Stage 1: return which samples are in G_high, the cluster of higher mean TCSL_s.
+
+    Parameters
+    ----------
+    curves : (n, T_s) the biased model's loss of each sample in each epoch
+    tcsl_s : (n,) their mean, which is also the weight of each sample
+
+    Returns
+    -------
+    (n,) bool; all False, with a warning, where all curves are equal
+
+    >>> curves = np.array([[0.1, 0.1], [0.2, 0.1], [3.0, 4.0], [0.1, 0.3]], np.float32)
+    >>> identify(curves, curves.mean(1), SelectSettings(), seed=0).tolist()
+    [False, False, True, False]
+    """
+    clusters = wkmeans(
+        curves,
+        tcsl_s,
+        rng=generator(seed, "wkmeans"),
+        losses=settings.losses,
+        restarts=settings.restarts,
+        max_iterations=settings.max_iterations,
+    )
+    if clusters is None:
+        warnings.warn(
+            "all samples have the same loss curve: G_high is empty, and the whole quota is filled by TCSL_c",
+            TcslWarning,
+            stacklevel=2,
+        )
+        return np.zeros(len(curves), np.bool_)
+    second = clusters.second
+    second_is_high = tcsl_s[second].mean(dtype=np.float64) > tcsl_s[~second].mean(dtype=np.float64)
+    return second if second_is_high else ~second
+
+
+def select_coreset(
+    g_high: BoolArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
+) -> IntArray:
+    """Stage 2: return the indices of exactly floor(r n) samples, ascending.
+
+    All of G_high, or a uniform sample of it where it exceeds the quota; what is left is filled from G_low by TCSL_c:
+    the lowest (r >= tau) or spread over bins (r < tau), over all classes at once or by the classes' shares.
+    """
+    n = len(labels)
+    total = quota(settings.ratio, n)
+    rng = generator(seed, "select")
+    high = np.flatnonzero(g_high)
+    if len(high) >= total:
+        chosen = rng.choice(high, total, replace=False)
+    else:
+        low = np.flatnonzero(~g_high)
+        chosen = np.concatenate([high, _fill(low, tcsl_c, labels, total - len(high), settings, rng)])
+    _warn_of_lost_classes(labels, chosen)
+    return np.sort(chosen)
+
+
+def _fill(
+    low: IntArray,
+    tcsl_c: FloatArray,
+    labels: IntArray,
+    count: int,
+    settings: SelectSettings,
+    rng: np.random.Generator,
+) -> IntArray:
+    """Choose `count` of the samples `low` by TCSL_c."""
+
+    def pick(part: IntArray, k: int) -> IntArray:
+        if settings.ratio >= settings.tau:
+            return part[select_bottom(tcsl_c[part], k)]
+        return part[select_histogram(tcsl_c[part], k, bins=settings.bins, rng=rng)]
+
+    if settings.fill == "global":
+        return pick(low, count)
+    classes = int(labels.max()) + 1
+    sizes = np.bincount(labels, minlength=classes)
+    available = np.bincount(labels[low], minlength=classes)
+    wanted = shares(count, sizes, available)
+    return np.concatenate([pick(low[labels[low] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
+
+
+def _warn_of_lost_classes(labels: IntArray, chosen: IntArray) -> None:
+    kept = np.bincount(labels[chosen], minlength=int(labels.max()) + 1)
+    lost = np.setdiff1d(labels, np.flatnonzero(kept))
+    if len(lost):
+        warnings.warn(
+            f"the coreset has no sample of class {', '.join(map(str, lost))}: a model trained on it cannot predict "
+            "them; use a larger ratio, or fill='class'",
+            TcslWarning,
+            stacklevel=3,
+        )
+
+
+def select_tcsl_cs(
+    curves: FloatArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
+) -> Selection:
+    """Run both stages on plain arrays: loss curves (n, T_s), TCSL_c (n,), labels (n,)."""
+    for name, array in (("curves", curves), ("tcsl_c", tcsl_c)):
+        if len(array) != len(labels):
+            raise InputError(f"{len(labels)} labels but {len(array)} rows of {name}; there must be one a sample")
+        if not np.isfinite(array.sum(dtype=np.float64)):
+            raise InputError(f"{name} has NaN or infinite values: the run that made them did not finish well")
+    quota(settings.ratio, len(labels))
+    g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
+    return Selection(select_coreset(g_high, tcsl_c, labels, settings, seed=seed), g_high)
+
+
+def tcsl_s_of(curves: FloatArray) -> FloatArray:
+    """Return TCSL_s, the mean of each sample's stored curve, (n,) float32."""
+    return np.asarray(curves.mean(1, dtype=np.float64), np.float32)

@@ -1,0 +1,130 @@
+"""Results as tables in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from tcsl.evaluation import Evaluation
+
+
+_METRICS = {
+    "wga": "WGA",
+    "wga_cells": "WGA, all cells",
+    "worst_class": "worst class",
+    "average": "average",
+    "weighted_average": "average, weighted by training groups",
+}
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """Print a summary over one or more seeds: methods, paired differences, groups, identification, what is unknown."""
+    console.print(render_summary(summary))
+
+
+def render_summary(summary: Mapping[str, Any]) -> RenderableType:
+    """Return the tables of a summary."""
+    parts: list[RenderableType] = []
+    if summary["methods"]:
+        parts.append(_methods(summary))
+        parts.append(_groups(summary))
+    parts += [Text(line) for line in _notes(summary)]
+    return Group(*parts)
+
+
+def _methods(summary: Mapping[str, Any]) -> Table:
+    seeds = summary["seeds"]
+    over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    table = Table(title=f"Accuracy on the test set, % ({over}, r = {summary['ratio']:g}, profile {summary['profile']})")
+    columns = _known_metrics(summary)
+    table.add_column("method")
+    for title in columns.values():
+        table.add_column(title, justify="right")
+    table.add_column("training samples", justify="right")
+    for name, metrics in summary["methods"].items():
+        sizes = [str(c[name]["n"]) if name in c else "all" for c in summary["coresets"]]
+        table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], sizes[0])
+    if len(seeds) > 1:
+        table.add_section()
+        for name, difference in summary["tcsl_cs_minus"].items():
+            cells = [_interval(difference.get(m)) for m in columns]
+            table.add_row(f"TCSL-CS minus {summary['titles'][name]}, paired (95 %)", *cells, "")
+    return table
+
+
+def _known_metrics(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metrics that every method has, with their titles."""
+    rows = summary["methods"].values()
+    known = {metric: title for metric, title in _METRICS.items() if all(row[metric] is not None for row in rows)}
+    if "wga" in known:
+        del known["worst_class"]
+    return known
+
+
+def _groups(summary: Mapping[str, Any]) -> Table:
+    table = Table(title="Accuracy by group, %" if _has_groups(summary) else "Accuracy by class, %")
+    table.add_column("group" if _has_groups(summary) else "class")
+    table.add_column("test samples", justify="right")
+    methods = list(summary["methods"])
+    for name in methods:
+        table.add_column(summary["titles"][name], justify="right")
+    lowest = {m: min((row[m] for row in summary["groups"] if row[m] is not None), default=None) for m in methods}
+    for row in summary["groups"]:
+        cells = [
+            Text("-" if row[m] is None else f"{100 * row[m]:.1f}", style="bold" if row[m] == lowest[m] else "")
+            for m in methods
+        ]
+        table.add_row(row["name"], str(row["n"]), *cells)
+    return table
+
+
+def _has_groups(summary: Mapping[str, Any]) -> bool:
+    return all(row["wga"] is not None for row in summary["methods"].values())
+
+
+def _notes(summary: Mapping[str, Any]) -> list[str]:
+    notes = []
+    for seed, found in zip(summary["seeds"], summary["identification"], strict=True):
+        if found is None:
+            continue
+        text = f"seed {seed}: {found['g_high']} samples contradict the shortcut (G_high)"
+        if found.get("recall") is not None:
+            precision = "-" if found["precision"] is None else f"{found['precision']:.2f}"
+            text += (
+                f"; of the {found['minority']} that truly do, it has {found['recall']:.2f} "
+                f"(precision {precision}, AUC of TCSL_s {found['auc']:.3f})"
+            )
+        notes.append(text)
+    times = [sum(stages.values()) for stages in summary["seconds"]]
+    notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))
+    notes += [f"not known: {what}" for what in summary["unknown"]]
+    return notes
+
+
+def _mean_sd(value: Mapping[str, Any]) -> str:
+    mean = f"{100 * value['mean']:.1f}"
+    return mean if value["sd"] is None else f"{mean} ± {100 * value['sd']:.1f}"
+
+
+def _interval(value: Mapping[str, Any] | None) -> str:
+    if value is None or value["low"] is None:
+        return "-"
+    return f"{100 * value['mean']:+.1f} [{100 * value['low']:+.1f}, {100 * value['high']:+.1f}]"
+
+
+def render_evaluations(evaluations: Mapping[str, Evaluation]) -> RenderableType:
+    """Return a table of models and their accuracies, with what cannot be known below."""
+    table = Table(title="Accuracy on the test set, %")
+    table.add_column("model")
+    for title in _METRICS.values():
+        table.add_column(title, justify="right")
+    for name, evaluation in evaluations.items():
+        values = [getattr(evaluation, metric) for metric in _METRICS]
+        table.add_row(name, *["-" if value is None else f"{100 * value:.1f}" for value in values])
+    unknown = dict.fromkeys(what for evaluation in evaluations.values() for what in evaluation.unknown)
+    return Group(table, *[Text(f"not known: {what}") for what in unknown])

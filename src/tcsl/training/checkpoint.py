@@ -1,0 +1,85 @@
+"""Checkpoints and models as safetensors: no pickle is written or read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from tcsl.errors import RunFolderError
+from tcsl.files import write_atomic
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], **facts: str | int) -> None:
+    """Write tensors and a few facts about them, atomically."""
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    write_atomic(path, save(plain, {"tcsl": json.dumps(facts, sort_keys=True)}))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str | int]]:
+    """Read what `save_tensors` wrote."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            facts = json.loads((file.metadata() or {}).get("tcsl", "{}"))
+    except FileNotFoundError:
+        raise RunFolderError(f"{path} does not exist") from None
+    except SafetensorError as error:
+        raise RunFolderError(f"{path} is not a safetensors file: {error}") from None
+    return tensors, facts
+
+
+def save_model(path: Path, net: nn.Module, **facts: str | int) -> None:
+    """Write a net's parameters and buffers."""
+    save_tensors(path, net.state_dict(), **facts)
+
+
+def load_model(path: Path, net: nn.Module) -> nn.Module:
+    """Read a net's parameters and buffers into `net`."""
+    tensors, _ = load_tensors(path)
+    try:
+        net.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunFolderError(f"{path} does not fit the net: {error}") from None
+    return net
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where one training stage saves its state after an epoch, and finds it again."""
+
+    path: Path
+
+    def save(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor], *, step: int) -> None:
+        """Write the net, the optimizer's momentum, the per-sample tables and the step."""
+        parameters = optimizer.param_groups[0]["params"]
+        momentum = {
+            f"momentum.{i}": optimizer.state[p]["momentum_buffer"]
+            for i, p in enumerate(parameters)
+            if optimizer.state[p].get("momentum_buffer") is not None
+        }
+        net_state = {f"net.{name}": tensor for name, tensor in net.state_dict().items()}
+        table_state = {f"table.{name}": tensor for name, tensor in tables.items()}
+        save_tensors(self.path, net_state | momentum | table_state, step=step)
+
+    def restore(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor]) -> int:
+        """Read the state back in place and return the step; 0 where there is no checkpoint."""
+        if not self.path.exists():
+            return 0
+        tensors, facts = load_tensors(self.path)
+        net.load_state_dict({name.removeprefix("net."): t for name, t in tensors.items() if name.startswith("net.")})
+        for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
+            if (buffer := tensors.get(f"momentum.{i}")) is not None:
+                optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
+        for name, table in tables.items():
+            table.copy_(tensors[f"table.{name}"])
+        return int(facts["step"])
+
+    def remove(self) -> None:
+        """Delete the file: the stage is finished and its result is written."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,93 @@
+"""Devices, precision and threads: decided once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tcsl.config import DeviceSettings
+from tcsl.errors import InputError
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A device and the way it computes."""
+
+    device: torch.device
+    bfloat16: bool
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether images are laid out channels-last: on CUDA, where convolutions want it."""
+        return self.device.type == "cuda"
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the context of a forward pass."""
+        if self.bfloat16:
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def place(self, net: nn.Module) -> nn.Module:
+        """Move a net to the device."""
+        net = net.to(self.device)
+        return net.to(memory_format=torch.channels_last) if self.channels_last else net
+
+    def layout(self, inputs: Tensor) -> Tensor:
+        """Lay out a batch as the net wants it."""
+        if self.channels_last and inputs.ndim == 4:
+            return inputs.contiguous(memory_format=torch.channels_last)
+        return inputs
+
+
+def choose(settings: DeviceSettings) -> Hardware:
+    """Return the hardware that the settings ask for, or say why it cannot be had.
+
+    >>> choose(DeviceSettings(device="cpu")).device.type
+    'cpu'
+    """
+    name = settings.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:1 or mps") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device {name!r} was asked for, but torch sees no CUDA GPU; use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {name!r} was asked for, but there are {torch.cuda.device_count()} GPUs, from cuda:0")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError("device 'mps' was asked for, but this machine has none; use --device cpu")
+    if settings.precision == "bfloat16" and device.type != "cuda":
+        raise InputError(f"bfloat16 is for CUDA devices, got {device.type}; use precision float32 or auto")
+    bfloat16 = settings.precision != "float32" and device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return Hardware(device, bfloat16)
+
+
+@contextmanager
+def settled(settings: DeviceSettings) -> Iterator[None]:
+    """Run with the number of threads asked for and repeatable kernels; what was set before is restored."""
+    threads = torch.get_num_threads()
+    cudnn = torch.backends.cudnn
+    before = (cudnn.deterministic, cudnn.benchmark)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        cudnn.deterministic, cudnn.benchmark = before
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's own random numbers (dropout in the caller's nets) and leave the caller's untouched."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,157 @@
+"""The one training loop: ERM, both stages of Algorithm 1 and every baseline.
+
+It owns devices, precision, feeding, recording, checkpoints and reporting. A method brings only what differs: how the
+per-sample loss is formed (`objective`), how samples are weighted (`log_weights`), and what happens between epochs
+(`after_epoch`). Inside an epoch nothing is copied to the host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tcsl.config import TrainSettings
+from tcsl.errors import InputError, NonFiniteLoss
+from tcsl.seeds import derive
+from tcsl.training.augment import augment
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.device import seeded
+from tcsl.training.feed import Feed, batch_sizes
+from tcsl.training.objective import Objective, cross_entropy
+from tcsl.training.recording import Recorder
+from tcsl.training.views import evaluate_batches, view_logits
+from tcsl.training.weights import batch_weights
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is reported after each epoch."""
+
+    stage: str
+    epoch: int  # 1, 2, ...
+    epochs: int
+    step: int
+    steps: int
+    loss: float  # weighted mean of what was minimised
+    seconds: float
+    views: dict[str, Any] = field(default_factory=dict)
+
+
+Report = Callable[[Epoch], None]
+
+
+def steps_of(n: int, settings: TrainSettings, epochs: int | None = None) -> int:
+    """Return the optimizer steps of training on n samples: T ceil(n / batch)."""
+    return (settings.epochs if epochs is None else epochs) * -(-n // settings.batch_size)
+
+
+def fit(
+    net: nn.Module,
+    feed: Feed,
+    settings: TrainSettings,
+    *,
+    stage: str,
+    steps: int,
+    seed: int,
+    log_weights: Tensor,
+    objective: Objective = cross_entropy,
+    recorder: Recorder | None = None,
+    record: Literal["training", "evaluation"] = "training",
+    after_epoch: Callable[[int], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> nn.Module:
+    """Train `net` in place for exactly `steps` steps of SGD and return it, in evaluation mode.
+
+    Parameters
+    ----------
+    feed : the samples
+    stage : a name for messages and reports
+    log_weights : (n,) logarithms of the sample weights, on the device; `after_epoch` may change them in place
+    objective : from logits and batch to per-sample losses
+    recorder : where each sample's loss goes, once an epoch
+    record : losses of the training step itself, or of a pass in evaluation mode after the epoch
+    after_epoch : called with the epoch (0, 1, ...) after each whole epoch
+    checkpoint : state is saved here after each epoch, and found again
+    """
+    hardware = feed.hardware
+    if settings.augment != "none" and feed.inputs.ndim != 4:
+        raise InputError(f"augment={settings.augment!r} is for images, got inputs of {feed.inputs.ndim - 1} dimensions")
+    net = hardware.place(net)
+    optimizer = torch.optim.SGD(
+        net.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+    )
+    tables = {"log_weights": log_weights}
+    if recorder is not None:
+        tables["recorded"] = recorder.table
+    step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
+    sizes = batch_sizes(len(feed), settings.batch_size)
+    epochs = -(-steps // len(sizes))
+
+    for epoch in range(step // len(sizes), epochs):
+        started = time.perf_counter()
+        stream = derive(seed, stage, epoch)
+        order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream)).to(hardware.device)
+        batches = order.split(sizes)[: steps - step]
+        total = torch.zeros((), device=hardware.device)
+        net.train()
+        with seeded(stream, hardware.device):
+            for index in batches:
+                batch = feed.batch(index)
+                if settings.augment != "none":
+                    batch = batch._replace(
+                        inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=epoch)
+                    )
+                with hardware.autocast():
+                    logits = net(batch.inputs)
+                losses = objective(logits.float(), batch)
+                loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss.detach()
+                if recorder is not None and record == "training":
+                    recorder.record(epoch, index, losses.recorded.detach())
+        step += len(batches)
+        whole = len(batches) == len(sizes)
+        if recorder is not None and record == "evaluation" and whole:
+            for batch, logits in evaluate_batches(net, feed):
+                recorder.record(epoch, batch.indices, cross_entropy(logits, batch).recorded)
+        mean_loss = float(total) / len(batches)
+        _check_finite(mean_loss, recorder, stage=stage, epoch=epoch, settings=settings, checkpoint=checkpoint)
+        if after_epoch is not None and whole:
+            after_epoch(epoch)
+        due = settings.views_every and (epoch + 1) % settings.views_every == 0
+        views = view_logits(net, feed) if due else {}
+        if report is not None:
+            seconds = time.perf_counter() - started
+            report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views))
+        if checkpoint is not None:
+            checkpoint.save(net, optimizer, tables, step=step)
+    return net.eval()
+
+
+def _check_finite(
+    loss: float,
+    recorder: Recorder | None,
+    *,
+    stage: str,
+    epoch: int,
+    settings: TrainSettings,
+    checkpoint: Checkpoint | None,
+) -> None:
+    finite = torch.isfinite(torch.tensor(loss))
+    if recorder is not None:
+        finite = finite & torch.isfinite(recorder.table).all().cpu()
+    if not bool(finite):
+        kept = f" The state after epoch {epoch} is kept in {checkpoint.path}." if checkpoint and epoch else ""
+        raise NonFiniteLoss(
+            f"the loss became infinite or NaN in epoch {epoch + 1} of stage {stage!r}.{kept} "
+            f"Try a lower learning rate (train.lr is {settings.lr:g}; {settings.lr / 10:g} is a good next try), "
+            "or device.precision=float32"
+        )

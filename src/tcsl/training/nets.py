@@ -1,0 +1,190 @@
+"""Backbones: two small nets of our own, any name of torchvision or timm, or any factory of the caller's.
+
+A net takes the raw inputs of the dataset: `Normalise` is its first layer, so a saved model is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from tcsl.data.dataset import Dataset
+from tcsl.errors import InputError
+from tcsl.registry import NETS, unknown
+from tcsl.seeds import derive
+
+NetFactory: TypeAlias = Callable[[int], nn.Module]  # from the number of classes
+
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+class Normalise(nn.Module):
+    """Raw inputs to float32: uint8 is scaled to 0 .. 1, then shift and scale, one value a channel or feature."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the normalised inputs, same shape."""
+        values = x.float() / 255 if x.dtype == torch.uint8 else x.float()
+        return (values - self.mean) / self.std
+
+
+def small_cnn(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Return four convolutions and a linear layer, without BatchNorm, for small images (channels, height, width).
+
+    >>> small_cnn((3, 8, 8), 10)(torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    channels, height, width = inputs
+    if min(height, width) < 4:
+        raise InputError(f"small_cnn needs images of 4 x 4 or more, got {height} x {width}; use net='mlp'")
+
+    def block(fan_in: int, fan_out: int) -> list[nn.Module]:
+        return [nn.Conv2d(fan_in, fan_out, 3, padding=1), nn.ReLU()]
+
+    return nn.Sequential(
+        *block(channels, 32),
+        *block(32, 32),
+        nn.MaxPool2d(2),
+        *block(32, 64),
+        *block(64, 64),
+        nn.AdaptiveMaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(256, num_classes),
+    )
+
+
+def mlp(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Return two hidden layers of 64, for rows of features.
+
+    >>> mlp((5,), 3)(torch.zeros(2, 5)).shape
+    torch.Size([2, 3])
+    """
+    width = int(torch.tensor(inputs).prod())
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(width, 64),
+        nn.ReLU(),
+        nn.Linear(64, 64),
+        nn.ReLU(),
+        nn.Linear(64, num_classes),
+    )
+
+
+def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bool = False) -> nn.Module:
+    """Return a fresh net for this dataset, `Normalise` first; the same seed gives the same weights.
+
+    Parameters
+    ----------
+    net : a name (`small_cnn`, `mlp`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the number of
+        classes to a module
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "weights"))
+        module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
+    model = nn.Sequential(_normalise(data, imagenet=pretrained), module)
+    _check_output(model, data)
+    return model
+
+
+def _by_name(name: str, data: Dataset, pretrained: bool) -> nn.Module:
+    shape = tuple(data.inputs.shape[1:])
+    if name == "auto":
+        name = "mlp" if len(shape) == 1 else "small_cnn"
+    library, colon, model = name.partition(":")
+    if colon and library in ("torchvision", "timm"):
+        _need_images(name, shape)
+        make = _torchvision if library == "torchvision" else _timm
+        return make(model, data.num_classes, shape[0], pretrained)
+    if name == "small_cnn":
+        _need_images(name, shape)
+    if name not in NETS:
+        raise unknown("net", name, [*NETS.names(), "auto", "torchvision:resnet50", "timm:resnet18"])
+    module: nn.Module = NETS.get(name)(shape, data.num_classes)
+    return module
+
+
+def _need_images(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3:
+        raise InputError(f"net {name!r} takes images (channels, height, width), got inputs of shape {shape}")
+
+
+def _torchvision(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Module:
+    from torchvision import models
+
+    if name not in models.list_models():
+        raise unknown("torchvision net", name, models.list_models())
+    if channels != 3:
+        raise InputError(f"torchvision:{name} takes 3 channels, got {channels}; timm's nets take any number")
+    module: nn.Module = models.get_model(name, weights="DEFAULT" if pretrained else None)
+    for attribute in ("fc", "classifier", "head", "heads"):
+        head = getattr(module, attribute, None)
+        if isinstance(head, nn.Linear):
+            setattr(module, attribute, nn.Linear(head.in_features, num_classes))
+            return module
+        if isinstance(head, nn.Sequential) and isinstance(head[-1], nn.Linear):
+            head[-1] = nn.Linear(head[-1].in_features, num_classes)
+            return module
+    raise InputError(f"torchvision:{name} has no linear head to replace; pass a factory instead")
+
+
+def _timm(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Module:
+    import timm
+
+    if not timm.is_model(name):
+        raise unknown("timm net", name, timm.list_models())
+    module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=num_classes, in_chans=channels)
+    return module
+
+
+def _normalise(data: Dataset, *, imagenet: bool) -> Normalise:
+    """Choose shift and scale: ImageNet's for its weights, the data's own for uint8 and rows, none for float images."""
+    x = data.inputs
+    if imagenet:
+        mean, std = (torch.tensor(values).view(3, 1, 1) for values in _IMAGENET)
+        return Normalise(mean, std)
+    if x.dtype != torch.uint8 and x.ndim > 2:
+        return Normalise(torch.zeros(1), torch.ones(1))
+    axes = [0, *range(2, x.ndim)]
+    shape = (-1, *[1] * (x.ndim - 2))
+    if x.dtype == torch.uint8:
+        # From a histogram of the 256 values: exact, and no float copy of the data.
+        values = torch.arange(256, dtype=torch.float64) / 255
+        counts = torch.stack([torch.bincount(x[:, c].flatten(), minlength=256) for c in range(x.shape[1])]).double()
+        share = counts / counts.sum(1, keepdim=True)
+        mean = share @ values
+        std = (share @ values.square() - mean.square()).clamp_min(0).sqrt()
+    else:
+        mean, std = x.double().mean(axes), x.double().std(axes, unbiased=False)
+    # A constant channel or feature is only shifted.
+    std = torch.where(std > 1e-8, std, torch.ones_like(std))
+    return Normalise(mean.float().view(shape), std.float().view(shape))
+
+
+def _check_output(model: nn.Module, data: Dataset) -> None:
+    """Run two samples through the net before any training starts."""
+    model.eval()
+    try:
+        with torch.inference_mode():
+            out = model(data.inputs[:2])
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InputError(
+            f"the net does not take inputs of shape {tuple(data.inputs.shape[1:])} from {data.name}: {error}"
+        ) from None
+    expected = (min(2, len(data)), data.num_classes)
+    if not isinstance(out, Tensor) or tuple(out.shape) != expected:
+        came = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise InputError(
+            f"the net must return logits of shape (batch, {data.num_classes}), got {came} for {expected[0]}"
+        )

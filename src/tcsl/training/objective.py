@@ -1,0 +1,50 @@
+"""What is minimised and what is recorded: two losses for each sample, from one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Batch(NamedTuple):
+    """One batch, on the device: raw inputs (after augmentation), labels, and the samples' indices."""
+
+    inputs: Tensor
+    labels: Tensor
+    indices: Tensor
+
+
+class Losses(NamedTuple):
+    """Per-sample losses: the one that is minimised, and the one that is recorded."""
+
+    minimised: Tensor
+    recorded: Tensor
+
+
+Objective: TypeAlias = Callable[[Tensor, Batch], Losses]
+
+
+def cross_entropy(logits: Tensor, batch: Batch) -> Losses:
+    """Return the cross entropy of each sample, minimised and recorded."""
+    losses = F.cross_entropy(logits, batch.labels, reduction="none")
+    return Losses(losses, losses)
+
+
+def logit_correction(log_biased: Callable[[Batch], Tensor]) -> Objective:
+    """Return the core model's objective, equation (2).
+
+    Minimised is the cross entropy of f_c(x) + log f_s(x); recorded is that of f_c(x) alone, from the same logits.
+
+    Parameters
+    ----------
+    log_biased : from a batch to the frozen biased model's log-probabilities (batch, classes)
+    """
+
+    def objective(logits: Tensor, batch: Batch) -> Losses:
+        corrected = F.cross_entropy(logits + log_biased(batch), batch.labels, reduction="none")
+        return Losses(corrected, F.cross_entropy(logits.detach(), batch.labels, reduction="none"))
+
+    return objective
