@@ -30,7 +30,7 @@ class Evaluation:
     average : plain test accuracy
     weighted_average : accuracy of the groups weighted by their share of the training set
     wga : worst-group accuracy
-    wga_cells : the same over the finer cells, where there are any
+    wga_cells : the same over the `cells` finer cells, where there are any
     worst_class : lowest accuracy of a class, which needs no groups
     """
 
@@ -40,6 +40,7 @@ class Evaluation:
     wga: float | None
     wga_cells: float | None
     worst_class: float
+    cells: int
     groups: tuple[Part, ...]
     classes: tuple[Part, ...]
     unknown: tuple[str, ...]
@@ -77,15 +78,16 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
         else:
             weighted = weighted_average(parts, train_groups.counts())
     return Evaluation(
-        len(correct),
-        float(correct.mean()),
-        weighted,
-        wga,
-        wga_cells,
-        worst(by_class),
-        parts,
-        by_class,
-        tuple(unknown),
+        n=len(correct),
+        average=float(correct.mean()),
+        weighted_average=weighted,
+        wga=wga,
+        wga_cells=wga_cells,
+        worst_class=worst(by_class),
+        cells=0 if groups is None else len(groups.cell_names),
+        groups=parts,
+        classes=by_class,
+        unknown=tuple(unknown),
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from tcsl.errors import InputError
 
-
 _SHOWN = 12
 
 

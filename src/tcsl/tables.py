@@ -17,8 +17,8 @@ _METRICS = {
     "wga": "WGA",
     "wga_cells": "WGA, all cells",
     "worst_class": "worst class",
-    "average": "average",
-    "weighted_average": "average, weighted by training groups",
+    "average": "plain average",
+    "weighted_average": "weighted average",
 }
 
 
@@ -84,11 +84,18 @@ def _groups(summary: Mapping[str, Any]) -> Table:
 
 
 def _has_groups(summary: Mapping[str, Any]) -> bool:
-    return all(row["wga"] is not None for row in summary["methods"].values())
+    rows = summary["methods"].values()
+    return bool(rows) and all(row["wga"] is not None for row in rows)
 
 
 def _notes(summary: Mapping[str, Any]) -> list[str]:
     notes = []
+    if _has_groups(summary):
+        cells = f"; all cells: {summary['cells']} (class x attribute)" if summary["cells"] else ""
+        notes.append(
+            f"WGA: the worst of {len(summary['groups'])} groups{cells}; "
+            "weighted average: groups weighted by their share of the training set"
+        )
     for seed, found in zip(summary["seeds"], summary["identification"], strict=True):
         if found is None:
             continue
