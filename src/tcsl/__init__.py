@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcsl.api import Run, debias, evaluate, load_run, score, select, train
+    from tcsl.api import Run, csl, debias, evaluate, load_run, score, select, train
     from tcsl.config import Settings
     from tcsl.data.dataset import Dataset
     from tcsl.errors import TcslError
@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 # Imported when first used, so that `tcsl --help` does not wait for torch.
 _PLACES = {
     "Run": "tcsl.api",
+    "csl": "tcsl.api",
     "debias": "tcsl.api",
     "evaluate": "tcsl.api",
     "load_run": "tcsl.api",
@@ -48,6 +49,7 @@ __all__ = [
     "Settings",
     "TCSLSampler",
     "TcslError",
+    "csl",
     "debias",
     "evaluate",
     "load_run",

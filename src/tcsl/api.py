@@ -21,11 +21,12 @@ from tcsl.data.dataset import Dataset, Splits
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
-from tcsl.methods.base import Method, Outcome, run_method
+from tcsl.methods.base import Method, Outcome, check_groups, run_method
 from tcsl.pipeline import Job, load_final, score_stages, train_final
 from tcsl.registry import DATASETS, METHODS, unknown
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores
+from tcsl.scoring.csl import train_csl
 from tcsl.selection.coreset import coreset_from_scores
 from tcsl.selection.quota import quota
 from tcsl.training.device import choose, settled
@@ -33,7 +34,7 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.views import logits_of
-from tcsl.types import AnyArray
+from tcsl.types import AnyArray, FloatArray
 
 Overrides = Mapping[str, Any]
 
@@ -108,8 +109,11 @@ def debias(
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 60)
     >>> X = rng.normal(size=(60, 3)) + y[:, None]
-    >>> run = debias((X, y), ratio=0.5, settings={"train.epochs": 2}, out=tmp / "run")
-    >>> len(run.coreset.indices)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = debias((X, y), ratio=0.5, settings={"train.epochs": 10}, out=f"{folder}/run")
+    ...     kept = run.coreset.indices
+    >>> len(kept)
     30
     """
     train_set = as_dataset(data, groups=groups, name="training data")
@@ -130,6 +134,8 @@ def run_methods(
 ) -> Run:
     """Run every method of the settings on one dataset and one seed, into one run folder."""
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
+    for name, method in methods.items():
+        check_groups(name, method, train_set)
     quota(settings.select.ratio, len(train_set))
     if test_set is not None and test_set.inputs.shape[1:] != train_set.inputs.shape[1:]:
         raise InputError(
@@ -141,7 +147,7 @@ def run_methods(
     with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
         folder = job.folder
         assert folder is not None
-        outcomes: dict[str, Outcome] = {name: run_method(name, method, job) for name, method in methods.items()}
+        outcomes: dict[str, Outcome] = {name: run_method(method, job) for name, method in methods.items()}
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
             return Run(path, folder.result(), models)
@@ -164,7 +170,7 @@ def run_methods(
             "unknown": _unknown(train_set, test_set),
         }
         folder.finish(result)
-    return Run(path, result, models)
+        return Run(path, folder.result(), models)
 
 
 @contextmanager
@@ -242,6 +248,28 @@ def score(
         return scores
 
 
+def csl(
+    data: Data,
+    *,
+    net: str | NetFactory | None = None,
+    settings: Settings | Overrides | None = None,
+    seed: int | None = None,
+    report: Report | None = None,
+) -> FloatArray:
+    """Return the cumulative sample loss (n,) of a single run of plain training; higher is harder.
+
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> csl((X, y), settings={"train.epochs": 2}).shape
+    (40,)
+    """
+    train_set = as_dataset(data, name="training data")
+    resolved = _settings(settings, net=net, seed=seed)
+    with opened_job(train_set, resolved, net=net, work={"work": "csl"}, path=None, report=report) as job:
+        hidden = job.hiding_groups()
+        losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
+    return np.asarray(losses.cpu().numpy(), np.float32)
+
+
 def select(
     scores: Scores | Path | str,
     ratio: float | None = None,
@@ -257,7 +285,7 @@ def select(
     >>> empty = np.zeros(4, bool)
     >>> table = Scores(np.arange(4), np.array([0, 1, 0, 1]), curves.mean(1), curves.mean(1), empty, curves)
     >>> select(table, ratio=0.5).indices.tolist()
-    [1, 2]
+    [0, 2]
     """
     table = scores if isinstance(scores, Scores) else Scores.load(scores)
     return coreset_from_scores(table, _settings(settings, profile=profile, ratio=ratio, seed=seed))
@@ -277,6 +305,7 @@ def train(
     """Train CB ERM on everything or on a coreset, for the same number of steps, and return the model.
 
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> import torch
     >>> model = train((X, y), settings={"train.epochs": 2})
     >>> model(torch.zeros(1, 3)).shape
     torch.Size([1, 2])
@@ -311,6 +340,7 @@ def evaluate(
     train : the training set, whose groups' shares weight the weighted average
 
     >>> X, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
+    >>> import torch
     >>> evaluate(torch.nn.Linear(4, 2), (X, y)).n
     4
     """

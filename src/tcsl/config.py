@@ -128,7 +128,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "digits": {
         "methods": ["cb_erm", "rgbal", "tcsl_cs"],
         "data": {"options": {"alpha": 0.95, "per_class": 120}},
-        "train": {"net": "small_cnn", "epochs": 40, "batch_size": 32, "lr": 0.01, "weight_decay": 1e-3},
+        "train": {"net": "small_cnn", "epochs": 40, "batch_size": 32, "lr": 0.01, "weight_decay": 5e-3},
         "select": {"ratio": 0.2},
         "device": {"threads": 1},
     },

@@ -50,6 +50,11 @@ def main() -> None:
         sys.exit(130)
 
 
+_shown: set[str] = set()
+
+
 def _show_warning(message: Any, category: type[Warning], *where: Any) -> None:
-    if issubclass(category, TcslWarning):
+    """Print our warnings, each once; other libraries' are not for the user of a command."""
+    if issubclass(category, TcslWarning) and str(message) not in _shown:
+        _shown.add(str(message))
         sys.stderr.write(f"warning: {message}\n")

@@ -117,7 +117,7 @@ def make_dataset(
         raise InputError(f"{name}: {n} samples but {len(ids)} ids")
     if len(np.unique(ids)) != n:
         values, counts = np.unique(ids, return_counts=True)
-        raise InputError(f"{name}: ids must be unique; {values[counts > 1][0]!r} occurs {counts.max()} times")
+        raise InputError(f"{name}: ids must be unique; {values[counts > 1][0].item()!r} occurs {counts.max()} times")
     if groups is not None and len(groups.group) != n:
         raise InputError(f"{name}: {n} samples but {len(groups.group)} group labels")
     names = tuple(map(str, class_names)) if class_names is not None else tuple(map(str, range(classes)))

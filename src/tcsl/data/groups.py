@@ -90,7 +90,7 @@ def encode_attribute(values: AnyArray, where: str, names: Sequence[str]) -> IntA
     missing = ~np.isin(text, known)
     if missing.any():
         raise InputError(
-            f"{where}: group value {text[missing][0]!r} does not occur in the training set, "
+            f"{where}: group value {str(text[missing][0])!r} does not occur in the training set, "
             f"which has {', '.join(map(repr, known.tolist()))}"
         )
     order = np.argsort(known)

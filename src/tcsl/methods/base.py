@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from tcsl.config import Settings
+from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.pipeline import Job
 from tcsl.scores import Coreset, Scores
@@ -42,13 +43,14 @@ class Method:
     stages: Callable[[Settings, int], dict[str, int]]
 
 
-def run_method(name: str, method: Method, job: Job) -> Outcome:
-    """Run a method on a job from which the groups are hidden unless it declared them."""
-    if not method.needs_groups:
-        return method.run(job.hiding_groups())
-    if job.data.groups is None:
+def check_groups(name: str, method: Method, data: Dataset) -> None:
+    """Refuse, before any training, a method that needs groups on data that have none."""
+    if method.needs_groups and data.groups is None:
         raise InputError(
-            f"{name} needs the groups of the training set, and {job.data.name} has none; "
-            "pass groups=, or leave the method out"
+            f"{name} needs the groups of the training set, and {data.name} has none; pass groups=, or leave the method out"
         )
-    return method.run(job)
+
+
+def run_method(method: Method, job: Job) -> Outcome:
+    """Run a method on a job from which the groups are hidden unless it declared them."""
+    return method.run(job if method.needs_groups else job.hiding_groups())

@@ -10,7 +10,7 @@ from tcsl.selection.baselines import select_rgbal
 
 def _run(job: Job) -> Outcome:
     groups = job.data.groups
-    assert groups is not None  # run_method saw to it
+    assert groups is not None  # check_groups saw to it
     rng = generator(job.settings.seed, "rgbal")
     indices = select_rgbal(groups.minority, ratio=job.settings.select.ratio, rng=rng)
     coreset = coreset_from_indices(job, "rgbal", indices)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
 from tcsl.config import Settings
@@ -14,15 +12,7 @@ from tcsl.training.recording import LossSum
 from tcsl.training.weights import class_balanced
 
 
-@dataclass(frozen=True)
-class Csl:
-    """A trained net and its per-sample cumulative loss, (n,)."""
-
-    net: nn.Module
-    csl: Tensor
-
-
-def csl(
+def train_csl(
     net: nn.Module,
     feed: Feed,
     settings: Settings,
@@ -31,8 +21,8 @@ def csl(
     stage: str = "csl",
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
-) -> Csl:
-    """Train CB ERM for T epochs and return the mean over epochs of each sample's loss."""
+) -> Tensor:
+    """Train `net` in place by CB ERM for T epochs and return the mean over epochs of each sample's loss, (n,)."""
     total = LossSum(len(feed), feed.hardware.device)
     fit(
         net,
@@ -47,4 +37,4 @@ def csl(
         checkpoint=checkpoint,
         report=report,
     )
-    return Csl(net, total.mean(settings.train.epochs))
+    return total.mean(settings.train.epochs)

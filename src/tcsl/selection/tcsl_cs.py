@@ -33,7 +33,7 @@ def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *
 
     Returns
     -------
-    (n,) bool; all False, with a warning, where all curves are equal
+    (n,) bool; all False, with a warning, where all curves are equal; a warning, too, where it is the larger part
 
     >>> curves = np.array([[0.1, 0.1], [0.2, 0.1], [3.0, 4.0], [0.1, 0.3]], np.float32)
     >>> identify(curves, curves.mean(1), SelectSettings(), seed=0).tolist()
@@ -56,7 +56,16 @@ def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *
         return np.zeros(len(curves), np.bool_)
     second = clusters.second
     second_is_high = tcsl_s[second].mean(dtype=np.float64) > tcsl_s[~second].mean(dtype=np.float64)
-    return second if second_is_high else ~second
+    g_high = second if second_is_high else ~second
+    if 2 * g_high.sum() > len(g_high):
+        warnings.warn(
+            f"G_high has {int(g_high.sum())} of {len(g_high)} samples; it should be the smaller part. The biased model "
+            "has not learned a shortcut that most samples follow: train it longer (score.biased_epochs), with a "
+            "lower learning rate, or there is no shortcut",
+            TcslWarning,
+            stacklevel=2,
+        )
+    return g_high
 
 
 def select_coreset(

@@ -1,0 +1,247 @@
+"""wKMeans, SelectBot, SelectHist and the quota, solved by hand."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from tcsl.config import SelectSettings
+from tcsl.errors import InputError, TcslWarning
+from tcsl.selection.baselines import select_random, select_rgbal
+from tcsl.selection.fill import select_bottom, select_histogram
+from tcsl.selection.quota import quota, round_robin, shares
+from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
+from tcsl.selection.wkmeans import wkmeans
+
+RNG = np.random.default_rng
+
+
+def column(*values):
+    return np.array(values, np.float32)[:, None]
+
+
+def test_wkmeans_by_hand():
+    # From centres 0 and 10: {0, 1}, {10, 12}. Weighted means (0 + 3 * 1) / 4 = 0.75 and 11; nothing moves after that.
+    # Inertia: 0.75^2 + 3 * 0.25^2 + 1 + 1 = 2.75.
+    found = wkmeans(
+        column(0, 1, 10, 12),
+        np.array([1, 3, 1, 1], np.float32),
+        rng=RNG(0),
+        initial=np.array([[[0.0], [10.0]]]),
+    )
+    assert found.second.tolist() == [False, False, True, True]
+    assert found.centres.ravel().tolist() == pytest.approx([0.75, 11])
+    assert found.inertia == pytest.approx(2.75)
+    assert found.iterations == 2
+
+
+def test_wkmeans_weights_move_the_boundary():
+    # Unweighted, 4 joins 10; with weight 100 on 10 the far centre stays there and 4 goes to the near one.
+    rows = column(0, 4, 10)
+    start = np.array([[[0.0], [10.0]]])
+    heavy = wkmeans(rows, np.array([1, 1, 100], np.float32), rng=RNG(0), initial=start)
+    assert heavy.second.tolist() == [False, False, True]
+    assert heavy.centres.ravel().tolist() == pytest.approx([2, 10])
+
+
+def test_wkmeans_on_bounded_losses_by_hand():
+    found = wkmeans(
+        column(0, np.log(2), 50), np.ones(3, np.float32), rng=RNG(0), losses="bounded", initial=[[[0.0], [1.0]]]
+    )
+    # 1 - exp(-loss): 0, 0.5, 1. The middle is as close to both and goes to the first.
+    assert found.second.tolist() == [False, False, True]
+    assert found.centres.ravel().tolist() == pytest.approx([0.25, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wkmeans_is_scikit_learns_k_means_from_the_same_centres(seed):
+    rng = RNG(seed)
+    rows = rng.exponential(size=(400, 6)).astype(np.float32)
+    weights = rows.mean(1)
+    start = rows[rng.choice(400, 2, replace=False)]
+    ours = wkmeans(rows, weights, rng=rng, initial=start[None])
+    theirs = KMeans(2, init=start, n_init=1, max_iter=200, tol=0, algorithm="lloyd").fit(rows, sample_weight=weights)
+    assert np.array_equal(ours.second, theirs.labels_ == 1)
+    assert ours.inertia == pytest.approx(theirs.inertia_, rel=1e-4)
+
+
+def test_wkmeans_keeps_the_tightest_restart():
+    rows = column(0, 0.1, 5, 5.1, 5.2)
+    poor_and_good = np.array([[[5.0], [5.2]], [[0.0], [5.0]]])
+    found = wkmeans(rows, np.ones(5, np.float32), rng=RNG(0), initial=poor_and_good, max_iterations=1)
+    assert found.second.tolist() == [False, False, True, True, True]
+
+
+def test_wkmeans_of_equal_rows_is_nothing_to_separate():
+    assert wkmeans(np.ones((5, 2), np.float32), np.ones(5, np.float32), rng=RNG(0)) is None
+
+
+def test_wkmeans_finds_the_one_row_that_differs_among_many():
+    rows = np.zeros((5000, 3), np.float32)
+    rows[1234] = 1
+    found = wkmeans(rows, np.ones(5000, np.float32), rng=RNG(0))
+    assert sorted([int(found.second.sum()), int((~found.second).sum())]) == [1, 4999]
+
+
+def test_a_cluster_of_weight_zero_keeps_its_centre():
+    found = wkmeans(column(0, 10), np.array([0, 1], np.float32), rng=RNG(0), initial=[[[1.0], [9.0]]])
+    assert found.centres.ravel().tolist() == pytest.approx([1, 10])
+
+
+@pytest.mark.parametrize(
+    ("curves", "weights", "message"),
+    [
+        (np.zeros((0, 3)), np.zeros(0), "loss curves must have shape"),
+        (np.zeros((2, 3)), np.zeros(3), "one weight a sample"),
+        (np.zeros((2, 3)), np.array([-1.0, 1.0]), "not negative"),
+    ],
+)
+def test_wkmeans_says_what_is_wrong(curves, weights, message):
+    with pytest.raises(InputError, match=message):
+        wkmeans(curves.astype(np.float32), weights.astype(np.float32), rng=RNG(0))
+
+
+def test_select_bottom_breaks_ties_by_position():
+    assert select_bottom(np.array([2.0, 1, 1, 0]), 3).tolist() == [3, 1, 2]
+
+
+def test_select_histogram_visits_bins_in_ascending_order():
+    # Bins of one sample each leave nothing to chance: the order is the ascending one.
+    assert select_histogram(np.array([3.0, 1, 2]), 3, bins=3, rng=RNG(0)).tolist() == [1, 2, 0]
+
+
+def test_select_histogram_passes_over_a_bin_that_ran_out():
+    # 5 samples in 3 bins of 2, 2, 1: turns 0 1 2, then 0 1 and the third is empty.
+    picked = select_histogram(np.arange(5.0), 5, bins=3, rng=RNG(0))
+    assert [0 if i < 2 else 1 if i < 4 else 2 for i in picked] == [0, 1, 2, 0, 1]
+    assert sorted(picked) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "n", "count"), [(0.1, 10, 1), (0.29, 100, 29), (1 / 3, 9, 2), (1, 7, 7), (0.999, 3, 2)]
+)
+def test_quota_is_the_floor_of_the_decimal_product(ratio, n, count):
+    assert quota(ratio, n) == count
+
+
+@pytest.mark.parametrize(
+    ("ratio", "message"),
+    [
+        (0, r"in \(0, 1\], got 0"),
+        (10, r"got 10; did you mean 0.10\?"),
+        (-0.1, "got -0.1"),
+        (float("nan"), "got nan"),
+        (0.01, "no sample: use a ratio of 0.02"),
+    ],
+)
+def test_quota_refuses(ratio, message):
+    with pytest.raises(InputError, match=message):
+        quota(ratio, 50)
+
+
+def test_shares_and_round_robin_refuse_more_than_there_is():
+    with pytest.raises(InputError, match="cannot divide 5"):
+        shares(5, np.array([1, 1]), np.array([2, 2]))
+    with pytest.raises(InputError, match="cannot take 5"):
+        round_robin(5, np.array([2, 2]))
+
+
+# Algorithm 2. Ten samples, two classes; 8 and 9 have high curves. TCSL_c is the index, descending in class 1.
+CURVES = np.array([[0.1]] * 8 + [[4.0]] * 2, np.float32).repeat(3, 1)
+LABELS = np.array([0, 1] * 5)
+TCSL_C = np.arange(10, dtype=np.float32)
+
+
+def choose(**settings):
+    return select_tcsl_cs(CURVES, TCSL_C, LABELS, SelectSettings(**settings), seed=0)
+
+
+def test_g_high_comes_first_and_the_lowest_tcsl_c_fills():
+    found = choose(ratio=0.5, tau=0, fill="global")
+    assert found.g_high.tolist() == [False] * 8 + [True] * 2
+    assert found.indices.tolist() == [0, 1, 2, 8, 9]
+
+
+def test_filling_by_class_keeps_the_classes_shares():
+    # 2 left, one for each class: the lowest of class 0 is sample 0; class 1 is scored the other way round.
+    tcsl_c = np.where(LABELS == 1, 100 - TCSL_C, TCSL_C).astype(np.float32)
+    by_class = select_tcsl_cs(CURVES, tcsl_c, LABELS, SelectSettings(ratio=0.4, tau=0), seed=0)
+    assert by_class.indices.tolist() == [0, 7, 8, 9]
+    everywhere = select_tcsl_cs(CURVES, tcsl_c, LABELS, SelectSettings(ratio=0.4, tau=0, fill="global"), seed=0)
+    assert everywhere.indices.tolist() == [0, 2, 8, 9]
+
+
+def test_below_tau_the_quota_is_spread_over_bins():
+    # G_low's 8 samples in 4 bins of 2; 4 left: one of each.
+    found = choose(ratio=0.6, tau=0.7, bins=4, fill="global")
+    low = found.indices[found.indices < 8]
+    assert (low // 2).tolist() == [0, 1, 2, 3]
+
+
+def test_tau_itself_selects_the_bottom():
+    assert choose(ratio=0.4, tau=0.4, fill="global").indices.tolist() == [0, 1, 8, 9]
+
+
+def test_g_high_larger_than_the_quota_is_sampled():
+    found = choose(ratio=0.1)
+    assert len(found.indices) == 1
+    assert found.indices[0] in (8, 9)
+    picks = {
+        int(select_tcsl_cs(CURVES, TCSL_C, LABELS, SelectSettings(ratio=0.1), seed=s).indices[0]) for s in range(20)
+    }
+    assert picks == {8, 9}
+
+
+def test_everything_is_kept_at_ratio_one():
+    assert choose(ratio=1).indices.tolist() == list(range(10))
+
+
+def test_equal_curves_leave_g_high_empty_and_say_so():
+    with pytest.warns(TcslWarning, match="same loss curve"):
+        found = select_tcsl_cs(np.ones((10, 2), np.float32), TCSL_C, LABELS, SelectSettings(ratio=0.3, tau=0), seed=0)
+    assert not found.g_high.any()
+    assert len(found.indices) == 3
+
+
+def test_a_g_high_that_is_the_larger_part_is_said():
+    curves = np.array([[0.1]] * 2 + [[4.0]] * 8, np.float32)
+    with pytest.warns(TcslWarning, match="G_high has 8 of 10"):
+        assert identify(curves, curves[:, 0], SelectSettings(), seed=0).sum() == 8
+
+
+def test_a_class_that_is_lost_is_named():
+    labels = np.array([0] * 9 + [1])
+    g_high = np.zeros(10, bool)
+    with pytest.warns(TcslWarning, match="no sample of class 1"):
+        select_coreset(g_high, TCSL_C, labels, SelectSettings(ratio=0.3, tau=0, fill="global"), seed=0)
+
+
+def test_a_class_with_one_sample_is_kept_or_named():
+    labels = np.array([0] * 9 + [1])
+    kept = select_coreset(np.zeros(10, bool), TCSL_C, labels, SelectSettings(ratio=0.9), seed=0)
+    assert 9 in kept
+    assert len(kept) == 9
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="10 labels but 9 rows of tcsl_c"):
+        select_tcsl_cs(CURVES, TCSL_C[:9], LABELS, SelectSettings(), seed=0)
+    with pytest.raises(InputError, match="tcsl_c has NaN"):
+        select_tcsl_cs(CURVES, np.full(10, np.nan, np.float32), LABELS, SelectSettings(), seed=0)
+
+
+def test_tcsl_s_is_the_mean_of_the_curve():
+    assert tcsl_s_of(np.array([[1, 2, 6], [0, 0, 3]], np.float32)).tolist() == [3, 1]
+
+
+def test_rgbal_takes_the_minority_first():
+    minority = np.array([True] * 3 + [False] * 7)
+    assert select_rgbal(minority, ratio=0.5, rng=RNG(0))[:3].tolist() == [0, 1, 2]
+    few = select_rgbal(minority, ratio=0.2, rng=RNG(0))
+    assert len(few) == 2
+    assert set(few) < {0, 1, 2}
+
+
+def test_random_is_a_sample_without_repeats():
+    picked = select_random(1000, ratio=0.3, rng=RNG(0))
+    assert len(set(picked)) == 300
+    assert 400 < picked.mean() < 600

@@ -1,0 +1,269 @@
+"""The Python functions, on real training runs that are small."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset, TensorDataset
+
+import tcsl
+from tcsl.api import load_models
+from tcsl.config import resolve
+from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError
+from tcsl.methods.base import Method, Outcome
+from tcsl.registry import METHODS
+
+QUICK = {"train.epochs": 20, "train.batch_size": 32, "train.lr": 0.02}
+
+
+def shortcut_rows(n=200, seed=0, alpha=0.9):
+    """Two classes; feature 0 is the shortcut and agrees with the label for alpha of the samples; 1 and 2 are the core."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    attribute = np.where(rng.random(n) < alpha, y, 1 - y)
+    X = rng.normal(size=(n, 3))
+    X[:, 0] += 6 * (attribute - 0.5)
+    X[:, 1:] += 1.5 * (y[:, None] - 0.5)
+    return X, y, attribute
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    X, y, attribute = shortcut_rows()
+    X_test, y_test, attribute_test = shortcut_rows(400, seed=1, alpha=0.5)
+    return tcsl.debias(
+        (X, y),
+        ratio=0.3,
+        test=(X_test, y_test),
+        groups=attribute,
+        test_groups=attribute_test,
+        settings=QUICK,
+        methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
+        out=tmp_path_factory.mktemp("runs") / "rows",
+    )
+
+
+def test_debias_returns_everything(run):
+    assert len(run.coreset) == 60
+    assert len(run.scores) == 200
+    assert run.scores.curves.shape == (200, 2)
+    for name in ("cb_erm", "random", "rgbal", "tcsl_cs"):
+        evaluation = run.result["evaluation"][name]
+        assert 0 <= evaluation["wga"] <= evaluation["average"] <= 1
+        assert len(evaluation["groups"]) == 4
+    assert run.result["identification"]["auc"] > 0.9
+    assert run.result["identification"]["recall"] > 0.7
+    assert run.result["unknown"] == []
+    assert set(run.result["seconds"]) == {"cb_erm", "random", "rgbal", "biased", "core", "tcsl_cs"}
+
+
+def test_the_coreset_drops_into_a_subset(run):
+    X, y, _ = shortcut_rows()
+    kept = Subset(TensorDataset(torch.from_numpy(X), torch.from_numpy(y)), run.coreset.indices)
+    assert len(kept) == 60
+    assert [int(label) for _, label in kept] == run.coreset.labels.tolist()
+
+
+def test_the_model_takes_raw_inputs(run):
+    X, y, _ = shortcut_rows(400, seed=1, alpha=0.5)
+    predicted = run.model(torch.from_numpy(X).float()).argmax(1).numpy()
+    assert (predicted == y).mean() == pytest.approx(run.result["evaluation"]["tcsl_cs"]["average"])
+
+
+def test_selecting_again_gives_the_same_ids(run):
+    again = tcsl.select(run.path / "scores.parquet", ratio=0.3)
+    assert again.ids.tolist() == run.coreset.ids.tolist()
+    assert len(tcsl.select(run.scores, ratio=0.5)) == 100
+
+
+def test_every_method_trains_for_the_same_number_of_steps(run):
+    from tcsl.runs import RunFolder
+
+    last = {line["stage"]: line["step"] for line in RunFolder.find(run.path).metrics()}
+    assert last["cb_erm"] == last["random"] == last["rgbal"] == last["tcsl_cs"] == 20 * 7
+
+
+def test_a_finished_run_is_shown_and_not_trained_again(run):
+    X, y, attribute = shortcut_rows()
+    X_test, y_test, attribute_test = shortcut_rows(400, seed=1, alpha=0.5)
+
+    def forbidden(epoch):
+        raise AssertionError("it trained again")
+
+    again = tcsl.debias(
+        (X, y),
+        ratio=0.3,
+        test=(X_test, y_test),
+        groups=attribute,
+        test_groups=attribute_test,
+        settings=QUICK,
+        methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
+        out=run.path,
+        resume=True,
+        report=forbidden,
+    )
+    assert again.result == run.result
+    probe = torch.zeros(1, 3)
+    assert torch.equal(again.model(probe), run.model(probe))
+
+
+def test_without_groups_and_test_everything_runs_and_says_what_is_unknown(tmp_path):
+    X, y, _ = shortcut_rows()
+    found = tcsl.debias((X, y), settings=QUICK, out=tmp_path / "run").result
+    assert found["evaluation"] == {}
+    assert found["identification"] == {"g_high": found["identification"]["g_high"]}
+    assert found["unknown"][1] == "accuracy: there is no test set"
+
+
+def test_without_groups_the_worst_class_is_known(tmp_path):
+    X, y, _ = shortcut_rows()
+    found = tcsl.debias((X, y), test=(X, y), settings=QUICK, out=tmp_path / "run").result
+    assert found["evaluation"]["tcsl_cs"]["wga"] is None
+    assert found["evaluation"]["tcsl_cs"]["worst_class"] > 0.5
+    assert any("worst-group accuracy" in what for what in found["unknown"])
+
+
+def test_any_factory_is_a_net(tmp_path):
+    def linear(classes):
+        return nn.Linear(3, classes)
+
+    X, y, _ = shortcut_rows()
+    data = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(y))
+    found = tcsl.debias(data, ratio=0.2, net=linear, settings=QUICK, out=tmp_path / "run")
+    assert isinstance(found.model[1], nn.Linear)
+    assert "linear" in (found.path / "config.toml").read_text()
+
+
+@pytest.mark.parametrize("profile", ["paper", "default"])
+def test_images_by_both_profiles(tmp_path, profile):
+    from tcsl.data.digits import load
+
+    train, test = load(0, per_class=20)
+    found = tcsl.debias(train, 0.5, test=test, profile=profile, settings={"train.epochs": 10}, out=tmp_path / "run")
+    assert len(found.coreset) == 100
+    assert found.result["evaluation"]["tcsl_cs"]["cells"] == 100
+
+
+def test_the_parts_give_what_the_whole_gives(tmp_path):
+    X, y, _ = shortcut_rows()
+    whole = tcsl.debias((X, y), ratio=0.3, settings=QUICK, out=tmp_path / "run", methods=["tcsl_cs"])
+    scores = tcsl.score((X, y), settings=QUICK)
+    assert scores.digest == whole.scores.digest
+    coreset = tcsl.select(scores, ratio=0.3)
+    assert coreset.indices.tolist() == whole.coreset.indices.tolist()
+    model = tcsl.train((X, y), coreset, settings=QUICK)
+    found = tcsl.evaluate(model, (X, y))
+    assert found.n == 200
+    assert found.average > 0.6
+
+
+def test_scores_can_be_kept_and_resumed(tmp_path):
+    X, y, _ = shortcut_rows()
+    first = tcsl.score((X, y), settings=QUICK, out=tmp_path / "run")
+    again = tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)
+    assert first.digest == again.digest
+    with pytest.raises(RunFolderError, match="exists and is finished"):
+        tcsl.score((X, y), settings=QUICK, out=tmp_path / "run")
+
+
+def test_csl_is_the_mean_loss_of_plain_training():
+    X, y, attribute = shortcut_rows()
+    found = tcsl.csl((X, y), settings=QUICK)
+    assert found.shape == (200,)
+    assert found[attribute != y].mean() > found[attribute == y].mean()
+
+
+def test_a_coreset_of_other_data_is_refused(run):
+    X, y, _ = shortcut_rows(seed=9)
+    with pytest.raises(InputError, match="chosen from other data"):
+        tcsl.train((X, y), run.coreset, settings=QUICK)
+    stray = tcsl.Coreset(np.array([10**6]), np.array([0]), np.array([0]), np.array([False]))
+    with pytest.raises(InputError, match="has index 1000000"):
+        tcsl.train((X, y), stray, settings=QUICK)
+
+
+def test_a_method_without_a_declaration_cannot_read_groups(run, tmp_path):
+    def peeks(job):
+        return Outcome(nn.Linear(1, 1), job.data.groups)
+
+    thief = Method("Thief", False, "reads the groups without saying so", peeks, lambda settings, n: {})
+    METHODS.add("thief", thief)
+    X, y, attribute = shortcut_rows()
+    with pytest.raises(GroupsHidden):
+        tcsl.debias((X, y), groups=attribute, methods=["thief"], settings=QUICK, out=tmp_path / "run")
+
+
+def test_a_method_that_needs_groups_and_gets_none(tmp_path):
+    X, y, _ = shortcut_rows()
+    with pytest.raises(InputError, match="rgbal needs the groups of the training set"):
+        tcsl.debias((X, y), methods=["rgbal"], settings=QUICK, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_errors_before_any_training(tmp_path):
+    X, y, _ = shortcut_rows()
+    with pytest.raises(InputError, match="unknown method 'tcsl'"):
+        tcsl.debias((X, y), methods=["tcsl"], out=tmp_path / "run")
+    with pytest.raises(InputError, match="is no sample"):
+        tcsl.debias((X, y), ratio=0.001, out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"test inputs have shape \(2,\)"):
+        tcsl.debias((X, y), test=(X[:, :2], y), out=tmp_path / "run")
+    with pytest.raises(InputError, match="does not take inputs"):
+        tcsl.debias((X, y), net=lambda classes: nn.Linear(9, classes), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_explodes_leaves_a_folder_that_can_be_looked_at(tmp_path):
+    X, y, _ = shortcut_rows()
+    with pytest.raises(NonFiniteLoss, match=r"train.lr is 1e"):
+        tcsl.debias((X, y), settings={**QUICK, "train.lr": 1e30}, out=tmp_path / "run")
+
+
+def test_settings_come_whole_or_as_overrides(tmp_path):
+    X, y, _ = shortcut_rows()
+    whole = resolve(overrides=QUICK)
+    first = tcsl.score((X, y), settings=whole, seed=3)
+    second = tcsl.score((X, y), settings=QUICK, seed=3)
+    assert first.digest == second.digest
+    assert first.facts["seed"] == 3
+
+
+def test_runs_of_known_datasets_are_loaded_with_their_models(tmp_path):
+    from tcsl.api import load_dataset, run_methods
+
+    settings = resolve(
+        dataset="digits",
+        overrides={"train.epochs": 10, "data.options.per_class": 10, "methods": ["cb_erm"], "device.device": "cpu"},
+    )
+    splits = load_dataset(settings)
+    made = run_methods(splits.train, splits.test, settings, out=tmp_path / "run")
+    found = tcsl.load_run(tmp_path / "run")
+    assert found.result == made.result
+    assert torch.equal(found.models["cb_erm"](splits.test.inputs[:3]), made.models["cb_erm"](splits.test.inputs[:3]))
+    (tmp_path / "run" / "checkpoints" / "cb_erm.safetensors").unlink()
+    with pytest.raises(RunFolderError, match="has no model 'cb_erm'"):
+        load_models(tmp_path / "run")
+
+
+def test_runs_of_a_callers_data_are_loaded_without_models(run):
+    found = tcsl.load_run(run.path)
+    assert found.models == {}
+    assert found.coreset.digest == run.coreset.digest
+
+
+def test_dataset_options_are_checked():
+    from tcsl.api import load_dataset
+
+    with pytest.raises(InputError, match="unknown option of dataset digits 'alhpa'; did you mean 'alpha'"):
+        load_dataset(resolve(dataset="digits", overrides={"data.options.alhpa": 1}))
+    with pytest.raises(InputError, match="wrong type"):
+        load_dataset(resolve(dataset="digits", overrides={"data.options.alpha": "high"}))
+
+
+def test_the_module_has_what_it_lists_and_no_more():
+    for name in tcsl.__all__:
+        assert getattr(tcsl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'debais'"):
+        _ = tcsl.debais
+    assert issubclass(InputError, TcslError)
+    assert issubclass(InputError, ValueError)

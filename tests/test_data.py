@@ -1,0 +1,176 @@
+"""Datasets: the embedded one, what comes from Python, and what is wrong with it."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import TensorDataset
+
+from tcsl.data.convert import as_dataset
+from tcsl.data.dataset import make_dataset
+from tcsl.data.digits import load
+from tcsl.errors import GroupsHidden, InputError
+
+
+def test_digits_conflicts_are_stratified_and_exact():
+    train = load(3).train
+    counts = np.bincount(train.groups.group, minlength=20).reshape(10, 2)
+    assert counts.tolist() == [[114, 6]] * 10
+    assert train.groups.minority.sum() == 60
+    assert len(train.groups.names) == 20
+    assert len(train.groups.cell_names) == 100
+
+
+def test_digits_at_alpha_a_tenth_have_uniform_colours():
+    train = load(0, alpha=0.1).train
+    assert np.bincount(train.groups.cell, minlength=100).tolist() == [12] * 100
+
+
+def test_digits_at_test_come_in_all_ten_colours():
+    train, test = load(0)
+    assert len(test) == 5970
+    images = test.ids.reshape(-1, 10)
+    for row in images[::100]:
+        assert len({name.split("-")[0] for name in row}) == 1
+        assert len({name.split("-")[1] for name in row}) == 10
+    assert not {i.split("-")[0] for i in train.ids} & {i.split("-")[0] for i in test.ids}
+    assert (np.bincount(test.groups.cell) >= 54).all()
+
+
+def test_digits_views_take_away_colour_or_shape():
+    train = load(0).train
+    grey, flat = train.views["core"], train.views["spurious"]
+    assert (grey == grey[:, :1]).all()
+    assert (flat == flat[:, :, :1, :1]).all()
+    # The colour's proportions are those of the picture.
+    i = 7
+    whole = train.inputs[i].float().mean((1, 2))
+    assert torch.allclose(flat[i, :, 0, 0].float(), whole, atol=1.5)
+    assert torch.equal(train.inputs[i].amax(0) > 0, grey[i, 0] > 0)
+
+
+def test_digits_are_seeded():
+    assert load(1).train.fingerprint == load(1).train.fingerprint
+    assert load(1).train.fingerprint != load(2).train.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"alpha": 2}, r"alpha must be in \[0, 1\]"), ({"per_class": 170}, "150")]
+)
+def test_digits_refuse(options, message):
+    with pytest.raises(InputError, match=message):
+        load(0, **options)
+
+
+def test_groups_are_hidden_from_who_did_not_declare_them():
+    hidden = load(0, per_class=5).train.without_groups()
+    with pytest.raises(GroupsHidden, match="needs_groups"):
+        _ = hidden.groups
+    assert hidden.fingerprint == load(0, per_class=5).train.fingerprint
+
+
+X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((X, Y + 0.5), "labels must be integers, got 0.5 at index 0"),
+        ((X, np.where(Y == 2, np.nan, Y)), "got nan at index 2"),
+        ((X, np.where(Y == 1, 3, Y)), "no sample has label 1"),
+        ((X, Y * 0), "one class"),
+        ((X, -Y), "got -2"),
+        ((X, Y.astype(str)), "labels must be integers, got dtype <U"),
+        ((X, Y[:5]), "6 inputs but 5 labels"),
+        ((X, Y[:, None]), r"labels must have shape \(n,\), got \(6, 1\)"),
+        ((np.where(X == 7, np.nan, X), Y), "1 samples have NaN or infinite values, first at index 3"),
+        ((X[:, 0], Y), "X must have shape"),
+        ((X.astype(str).astype(object) + "a", Y), "X must be numeric"),
+        ((X[:0], Y[:0]), "no sample"),
+        ((X, Y, Y), "a tuple of 3"),
+        (5, "got int"),
+        ([(1, 2, 3)], "item 0 must be a pair"),
+        ([], "no sample"),
+        ([(torch.zeros(2), 0), (torch.zeros(3), 1)], "item 1 has shape"),
+        ([("text", 0)], "item 0's x must be an image"),
+    ],
+)
+def test_bad_data_is_said(data, message):
+    with pytest.raises(InputError, match=message):
+        as_dataset(data)
+
+
+def test_labels_that_are_whole_floats_are_taken():
+    assert as_dataset((X, Y.astype(float))).labels.tolist() == Y.tolist()
+
+
+def test_a_torch_dataset_of_tensors():
+    made = as_dataset(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)))
+    assert made.inputs.dtype == torch.float32
+    assert made.labels.tolist() == Y.tolist()
+
+
+def test_a_torch_dataset_of_pil_images():
+    images = [(Image.new("RGB", (5, 4), (10 * i, 2, 3)), i % 2) for i in range(4)]
+    made = as_dataset(images)
+    assert made.inputs.shape == (4, 3, 4, 5)
+    assert made.inputs.dtype == torch.uint8
+    assert made.inputs[2, :, 0, 0].tolist() == [20, 2, 3]
+    grey = as_dataset([(Image.new("L", (5, 4), i), i % 2) for i in range(4)])
+    assert grey.inputs.shape == (4, 1, 4, 5)
+
+
+def test_a_torch_dataset_of_arrays_stays_as_it_is():
+    made = as_dataset([(np.full((2, 3), i, np.uint8), i % 2) for i in range(4)])
+    assert made.inputs.shape == (4, 2, 3)
+
+
+def test_groups_from_an_attribute_of_text():
+    train = as_dataset((X, Y), groups=np.array(["sea", "sea", "land", "sea", "land", "land"]))
+    assert train.groups.attribute_names == ("land", "sea")
+    assert train.groups.majority.tolist() == [1, 0, 0]
+    # class 1 has one of each: the tie goes to the lower value, land
+    assert train.groups.minority.tolist() == [False, True, False, False, False, False]
+    test = as_dataset((X, Y), groups=np.array(["sea"] * 6), like=train)
+    assert test.groups.names == train.groups.names
+    assert test.groups.minority.tolist() == [False, True, True, False, True, True]
+
+
+def test_groups_that_do_not_fit():
+    train = as_dataset((X, Y), groups=Y % 2)
+    with pytest.raises(InputError, match="6 samples but 5 group labels"):
+        as_dataset((X, Y), groups=Y[:5])
+    with pytest.raises(InputError, match="'7' does not occur in the training set"):
+        as_dataset((X, Y), groups=np.full(6, 7), like=train)
+    with pytest.raises(InputError, match="has its own"):
+        as_dataset(train, groups=Y)
+    with pytest.raises(InputError, match="one value a sample"):
+        as_dataset((X, Y), groups=np.zeros((6, 2)))
+
+
+def test_a_test_set_may_lack_classes_but_not_have_more():
+    train = as_dataset((X, Y))
+    assert as_dataset((X[:2], [0, 0]), like=train).num_classes == 3
+    with pytest.raises(InputError, match=r"labels must be 0 .. 2, got 5"):
+        as_dataset((X[:1], [5]), like=train)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"ids": np.array([1, 1, 2, 3, 4, 5])}, "ids must be unique"),
+        ({"ids": np.arange(3)}, "6 samples but 3 ids"),
+        ({"class_names": ["a"]}, "3 classes but 1 class names"),
+    ],
+)
+def test_parts_that_do_not_fit(more, message):
+    with pytest.raises(InputError, match=message):
+        make_dataset(torch.from_numpy(X), torch.from_numpy(Y), **more)
+
+
+def test_the_fingerprint_tells_data_apart():
+    base = as_dataset((X, Y)).fingerprint
+    assert as_dataset((X.copy(), Y.copy())).fingerprint == base
+    assert as_dataset((X + 1, Y)).fingerprint != base
+    assert as_dataset((X, Y[::-1].copy())).fingerprint != base
+    assert as_dataset((X.reshape(6, 2, 1), Y)).fingerprint != base

@@ -1,0 +1,340 @@
+"""The training loop: what is recorded, how many steps, resume, errors."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tcsl.config import DeviceSettings, TrainSettings, resolve
+from tcsl.data.convert import as_dataset
+from tcsl.data.digits import load
+from tcsl.errors import InputError, NonFiniteLoss
+from tcsl.scoring.tcsl import train_biased, train_core
+from tcsl.training.augment import augment, uniform
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.device import choose, settled
+from tcsl.training.feed import Feed, batch_sizes
+from tcsl.training.loop import fit, steps_of
+from tcsl.training.nets import build_net
+from tcsl.training.objective import cross_entropy
+from tcsl.training.recording import LossCurves, LossSum
+from tcsl.training.views import evaluate_batches, logits_of
+from tcsl.training.weights import class_balanced
+
+CPU = choose(DeviceSettings(device="cpu"))
+
+
+def rows_feed(n=21, classes=3, features=4):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % classes
+    return Feed.of(as_dataset((rng.normal(size=(n, features)) + y[:, None], y)), CPU)
+
+
+def digits_feed():
+    return Feed.of(load(0, per_class=10).train, CPU)
+
+
+def train(feed, *, net=None, steps=None, recorder=None, settings=None, **more):
+    settings = settings or TrainSettings(epochs=3, batch_size=4, lr=0.05)
+    net = net or build_net("auto", feed.data, seed=0)
+    fit(
+        net,
+        feed,
+        settings,
+        stage="test",
+        steps=steps_of(len(feed), settings) if steps is None else steps,
+        seed=5,
+        log_weights=class_balanced(feed.labels, feed.data.num_classes),
+        recorder=recorder,
+        **more,
+    )
+    return net
+
+
+class Counter:
+    """A recorder that counts how often each sample comes in each epoch."""
+
+    def __init__(self, n, epochs):
+        self.table = torch.zeros(epochs, n)
+
+    def record(self, epoch, index, losses):
+        assert losses.shape == index.shape
+        self.table[epoch].index_add_(0, index, torch.ones(len(index)))
+
+
+@pytest.mark.parametrize("n", [20, 21, 22, 23])
+@pytest.mark.parametrize("record", ["training", "evaluation"])
+def test_each_sample_is_recorded_once_an_epoch(n, record):
+    counter = Counter(n, 3)
+    train(rows_feed(n), recorder=counter, record=record)
+    assert (counter.table == 1).all()
+
+
+@pytest.mark.parametrize(("n", "size"), [(10, 4), (9, 4), (8, 4), (3, 4), (1, 4), (5, 2), (7, 1)])
+def test_batches_are_ceil_n_over_batch_and_cover_everything(n, size):
+    sizes = batch_sizes(n, size)
+    assert sum(sizes) == n
+    assert len(sizes) == -(-n // size)
+    assert max(sizes) <= size
+
+
+def test_training_takes_exactly_the_steps_it_was_given():
+    feed = rows_feed(20)
+    seen = []
+
+    class Spy(nn.Linear):
+        def forward(self, x):
+            if self.training:
+                seen.append(len(x))
+            return super().forward(x)
+
+    events = []
+    train(feed, net=Spy(4, 3), steps=13, report=events.append)  # five batches an epoch
+    assert len(seen) == 13
+    assert [(e.epoch, e.epochs, e.step, e.steps) for e in events] == [(1, 3, 5, 13), (2, 3, 10, 13), (3, 3, 13, 13)]
+
+
+def test_the_recorded_loss_is_the_one_before_the_step():
+    feed = rows_feed()
+    net = build_net("auto", feed.data, seed=0)
+    curves = LossCurves(len(feed), 1, torch.device("cpu"))
+    before = cross_entropy(logits_of(net, feed), feed.batch(torch.arange(len(feed)))).recorded
+    one_batch = TrainSettings(epochs=1, batch_size=100, lr=0.05)
+    train(feed, net=net, recorder=curves, settings=one_batch)
+    torch.testing.assert_close(curves.curves()[:, 0], before)
+
+
+def test_the_loss_recorded_in_evaluation_is_the_one_after_the_epoch():
+    feed = rows_feed()
+    curves = LossCurves(len(feed), 3, torch.device("cpu"))
+    net = train(feed, recorder=curves, record="evaluation")
+    after = cross_entropy(logits_of(net, feed), feed.batch(torch.arange(len(feed)))).recorded
+    torch.testing.assert_close(curves.curves()[:, 2], after)
+
+
+def test_batch_size_does_not_change_a_loss_recorded_in_evaluation(monkeypatch):
+    feed = digits_feed()
+    net = build_net("small_cnn", feed.data, seed=0)
+    whole = logits_of(net, feed)
+    monkeypatch.setattr("tcsl.training.feed._EVALUATION_BATCH", 7)
+    torch.testing.assert_close(logits_of(net, feed), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_loss_sum_is_the_sum_of_the_curves():
+    feed = rows_feed()
+    curves, total = LossCurves(len(feed), 3, torch.device("cpu")), LossSum(len(feed), torch.device("cpu"))
+    train(feed, recorder=curves)
+    train(feed, recorder=total)
+    torch.testing.assert_close(total.mean(3), curves.curves().mean(1))
+
+
+def test_the_order_of_the_data_does_not_leak_into_the_scores():
+    """Permuting samples permutes scores: with one batch an epoch there is no order to depend on."""
+    feed = rows_feed(12)
+    order = np.random.default_rng(1).permutation(12)
+    whole_batch = TrainSettings(epochs=3, batch_size=12, lr=0.05)
+    here, there = (LossSum(12, torch.device("cpu")) for _ in range(2))
+    train(feed, recorder=here, settings=whole_batch)
+    train(feed.subset(order), recorder=there, settings=whole_batch)
+    torch.testing.assert_close(here.table[order], there.table, rtol=1e-4, atol=1e-5)
+
+
+def test_a_lone_last_sample_does_not_break_batchnorm():
+    def with_batchnorm(classes):
+        return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, classes))
+
+    feed = rows_feed(13)
+    counter = Counter(13, 3)
+    train(feed, net=build_net(with_batchnorm, feed.data, seed=0), recorder=counter)
+    assert (counter.table == 1).all()
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+def test_resume_ends_with_the_same_bytes(tmp_path, dropout):
+    feed = rows_feed()
+
+    def factory(classes):
+        return nn.Sequential(nn.Linear(4, 16), nn.Dropout(0.5) if dropout else nn.ReLU(), nn.Linear(16, classes))
+
+    def state(net, recorder):
+        return [*(p.detach().numpy().tobytes() for p in net.parameters()), recorder.table.numpy().tobytes()]
+
+    whole = LossCurves(len(feed), 3, torch.device("cpu"))
+    expected = state(train(feed, net=build_net(factory, feed.data, seed=0), recorder=whole), whole)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(epoch):
+        if epoch.epoch == 2:
+            raise Stopped
+
+    checkpoint = Checkpoint(tmp_path / "part.safetensors")
+    first = LossCurves(len(feed), 3, torch.device("cpu"))
+    with pytest.raises(Stopped):  # epoch 2 is lost: it was not saved yet
+        train(feed, net=build_net(factory, feed.data, seed=0), recorder=first, report=stop, checkpoint=checkpoint)
+    second = LossCurves(len(feed), 3, torch.device("cpu"))
+    epochs = []
+    net = train(
+        feed,
+        net=build_net(factory, feed.data, seed=9),
+        recorder=second,
+        checkpoint=checkpoint,
+        report=lambda e: epochs.append(e.epoch),
+    )
+    assert epochs == [2, 3]
+    assert state(net, second) == expected
+
+
+def test_the_same_seed_gives_the_same_bytes_and_leaves_the_callers_random_numbers_alone():
+    feed = rows_feed()
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    first, second = train(feed), train(feed)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state(tmp_path):
+    feed = rows_feed()
+    explosive = TrainSettings(epochs=3, batch_size=4, lr=1e4, weight_decay=0)
+    net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    with pytest.raises(NonFiniteLoss, match=r"in epoch \d of stage 'test'.*Try a lower learning rate.*1000"):
+        train(feed, net=net, settings=explosive)
+
+
+def test_the_last_good_checkpoint_survives_a_loss_that_is_not_finite(tmp_path):
+    feed = rows_feed()
+    checkpoint = Checkpoint(tmp_path / "part.safetensors")
+    net = build_net("auto", feed.data, seed=0)
+
+    def poison(epoch):
+        if epoch == 1:
+            with torch.no_grad():
+                net[1][-1].weight.fill_(torch.nan)
+
+    with pytest.raises(NonFiniteLoss, match=r"in epoch 3 .*The state after epoch 2 is kept in .*part.safetensors"):
+        train(feed, net=net, checkpoint=checkpoint, after_epoch=poison)
+    assert checkpoint.path.exists()
+
+
+def test_memory_that_grows_with_n_is_what_the_analysis_says():
+    """(T_s + 1) n floats for the scores and n for the weights; the tables that a checkpoint holds are all there is."""
+    n, biased_epochs = 21, 3
+    feed = rows_feed(n)
+    sizes = {}
+
+    class Spy(Checkpoint):
+        def save(self, net, optimizer, tables, *, step):
+            sizes[self.path] = sum(table.numel() for table in tables.values())
+
+        def restore(self, net, optimizer, tables):
+            return 0
+
+    settings = resolve(overrides={"train.epochs": 30, "score.core_epochs": 2, "train.batch_size": 8})
+    biased = build_net("auto", feed.data, seed=0)
+    curves = train_biased(biased, feed, settings, seed=0, checkpoint=Spy("biased"))
+    train_core(build_net("auto", feed.data, seed=1), biased, feed, settings, seed=0, checkpoint=Spy("core"))
+    assert sizes == {"biased": (biased_epochs + 1) * n, "core": 2 * n}
+    assert curves.untyped_storage().nbytes() == 4 * biased_epochs * n
+
+
+def test_a_subset_shares_the_inputs():
+    feed = digits_feed()
+    part = feed.subset(np.array([4, 2])).subset(np.array([1]))
+    assert part.inputs.data_ptr() == feed.inputs.data_ptr()
+    assert torch.equal(part.batch(torch.tensor([0])).inputs[0], feed.data.inputs[2])
+    assert part.labels[0] == feed.data.labels[2]
+
+
+def test_views_are_evaluated_every_k_epochs():
+    feed = digits_feed()
+    events = []
+    settings = TrainSettings(epochs=4, batch_size=32, lr=0.01, views_every=2)
+    net = train(feed, settings=settings, report=events.append)
+    assert [bool(e.views) for e in events] == [False, True, False, True]
+    last = events[-1].views
+    assert set(last) == {"x", "core", "spurious"}
+    logits = logits_of(net, feed.view("core"))
+    for k in range(10):
+        assert last["core"]["mean_logits"][k] == pytest.approx(logits[feed.labels == k].mean(0).tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["flip", "crop", "crop_flip"])
+def test_augmentation_does_not_depend_on_the_batch(name):
+    images = load(0, per_class=10).train.inputs[:30]
+    index = torch.arange(30)
+    whole = augment(name, images, index, seed=3, epoch=2)
+    parts = torch.cat([augment(name, images[p], index[p], seed=3, epoch=2) for p in index.split(7)])
+    assert torch.equal(whole, parts)
+    assert whole.dtype == torch.uint8
+    assert not torch.equal(whole, images)
+    assert not torch.equal(whole, augment(name, images, index, seed=3, epoch=3))
+
+
+def test_a_flip_is_a_flip_and_a_crop_a_shift():
+    images = torch.arange(2 * 64).view(2, 1, 8, 8)
+    for image, original in zip(augment("flip", images, torch.arange(2), seed=0, epoch=0), images, strict=True):
+        assert torch.equal(image, original) or torch.equal(image, original.flip(2))
+    shifted = augment("crop", images, torch.arange(2), seed=1, epoch=0)
+    inner = shifted[:, 0, 2:6, 2:6] - images[:, 0, 2:6, 2:6]
+    for difference in inner:
+        assert len(difference.unique()) == 1  # moved by whole pixels
+        assert abs(int(difference[0, 0])) <= 9
+
+
+def test_augmentations_random_numbers_are_uniform():
+    values = uniform(torch.arange(20_000), seed=12345, epoch=3, stream=1)
+    assert values.min() >= 0
+    assert values.max() < 1
+    assert abs(values.mean() - 0.5) < 0.01
+    assert torch.histc(values, 10, 0, 1).min() > 1800
+    other = uniform(torch.arange(20_000), seed=12345, epoch=4, stream=1)
+    assert abs(np.corrcoef(values, other)[0, 1]) < 0.03
+
+
+def test_training_with_augmentation_corrects_by_the_biased_model_on_the_same_inputs():
+    feed = digits_feed()
+    settings = resolve(
+        overrides={"train.epochs": 10, "score.core_epochs": 2, "train.augment": "crop_flip", "train.batch_size": 32}
+    )
+    biased = build_net("small_cnn", feed.data, seed=0)
+    tcsl_c = train_core(build_net("small_cnn", feed.data, seed=1), biased, feed, settings, seed=0)
+    assert torch.isfinite(tcsl_c).all()
+
+
+def test_augmenting_rows_is_an_error():
+    with pytest.raises(InputError, match="is for images"):
+        train(rows_feed(), settings=TrainSettings(epochs=1, batch_size=4, lr=0.1, augment="flip"))
+
+
+def test_evaluation_yields_every_batch_in_order():
+    feed = rows_feed(600)
+    seen = torch.cat([batch.indices for batch, _ in evaluate_batches(build_net("auto", feed.data, seed=0), feed)])
+    assert seen.tolist() == list(range(600))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"device": "cpu", "precision": "bfloat16"}, "bfloat16 is for CUDA"),
+    ],
+)
+def test_devices_that_cannot_be_had(settings, message):
+    with pytest.raises(InputError, match=message):
+        choose(DeviceSettings(**settings))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU; the error is for those without")
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(InputError, match="torch sees no CUDA GPU"):
+        choose(DeviceSettings(device="cuda"))
+
+
+def test_threads_are_set_and_restored():
+    before = torch.get_num_threads()
+    with settled(DeviceSettings(threads=before + 1)):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before

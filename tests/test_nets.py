@@ -1,0 +1,100 @@
+"""Nets: by name, by factory, and what does not fit."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tcsl.data.convert import as_dataset
+from tcsl.data.digits import load
+from tcsl.errors import InputError
+from tcsl.registry import NETS, Registry
+from tcsl.training.nets import build_net
+
+ROWS = as_dataset((np.random.default_rng(0).normal(5, 3, (50, 4)), np.arange(50) % 2))
+IMAGES = load(0, per_class=5).train
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("auto", ROWS),
+        ("mlp", IMAGES),
+        ("auto", IMAGES),
+        ("torchvision:resnet18", IMAGES),
+        ("torchvision:densenet121", None),
+    ],
+)
+def test_nets_by_name(name, data):
+    if data is None:
+        data = as_dataset((np.zeros((4, 3, 32, 32), np.uint8), [0, 1, 0, 1]))
+    net = build_net(name, data, seed=0).eval()
+    assert net(data.inputs[:2]).shape == (2, data.num_classes)
+
+
+def test_a_timm_net_with_one_channel():
+    data = as_dataset((np.zeros((4, 1, 32, 32), np.uint8), [0, 1, 0, 1]))
+    assert build_net("timm:test_resnet", data, seed=0).eval()(data.inputs[:2]).shape == (2, 2)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    first, second, other = (build_net("mlp", ROWS, seed=s) for s in (1, 1, 2))
+    assert torch.equal(first[1][1].weight, second[1][1].weight)
+    assert not torch.equal(first[1][1].weight, other[1][1].weight)
+
+
+def test_rows_and_bytes_are_standardised_and_float_images_are_not():
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return x.flatten(1)[:, :2]
+
+    for data in (
+        ROWS,
+        as_dataset((np.random.default_rng(0).integers(0, 256, (40, 2, 4, 4)).astype(np.uint8), np.arange(40) % 2)),
+    ):
+        build_net(lambda classes: Spy(), data, seed=0)(data.inputs)
+        values = seen[-1]
+        axes = [0, *range(2, values.ndim)]
+        assert torch.allclose(values.mean(axes), torch.zeros(values.shape[1]), atol=1e-5)
+        assert torch.allclose(values.std(axes, unbiased=False), torch.ones(values.shape[1]), atol=1e-4)
+    floats = as_dataset((np.random.default_rng(0).normal(5, 3, (4, 1, 2, 2)), [0, 1, 0, 1]))
+    build_net(lambda classes: Spy(), floats, seed=0)(floats.inputs)
+    assert torch.equal(seen[-1], floats.inputs)
+
+
+def test_a_constant_feature_does_not_divide_by_zero():
+    data = as_dataset((np.ones((4, 2)), [0, 1, 0, 1]))
+    assert torch.isfinite(build_net("auto", data, seed=0)(data.inputs)).all()
+
+
+@pytest.mark.parametrize(
+    ("net", "data", "message"),
+    [
+        ("small_cn", IMAGES, "did you mean 'small_cnn'"),
+        ("small_cnn", ROWS, "takes images"),
+        ("torchvision:resnet19", IMAGES, "unknown torchvision net 'resnet19'; did you mean"),
+        ("timm:resnet19", IMAGES, "unknown timm net"),
+        ("torchvision:resnet18", as_dataset((np.zeros((4, 1, 8, 8)), [0, 1, 0, 1])), "takes 3 channels, got 1"),
+        ("torchvision:squeezenet1_0", IMAGES, "no linear head"),
+        (lambda classes: 5, ROWS, "must return a torch.nn.Module, got int"),
+        (lambda classes: nn.Linear(9, classes), ROWS, "does not take inputs of shape"),
+        (lambda classes: nn.Linear(4, classes + 1), ROWS, r"logits of shape \(batch, 2\), got \(2, 3\)"),
+        ("small_cnn", as_dataset((np.zeros((4, 1, 3, 3)), [0, 1, 0, 1])), "4 x 4 or more"),
+    ],
+)
+def test_nets_that_do_not_fit(net, data, message):
+    with pytest.raises(InputError, match=message):
+        build_net(net, data, seed=0)
+
+
+def test_a_net_can_be_registered():
+    registry = Registry("net", {"mlp": "tcsl.training.nets:mlp"})
+    registry.add("mine", lambda shape, classes: nn.Linear(shape[0], classes))
+    assert registry.names() == ["mlp", "mine"]
+    assert "mine" in registry
+    with pytest.raises(InputError, match="registered already"):
+        registry.add("mlp", None)
+    assert callable(NETS.get("small_cnn"))

@@ -1,0 +1,232 @@
+"""The run folder: identity, locks, torn files, full disks."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tcsl.config import resolve
+from tcsl.errors import InputError, RunFolderError
+from tcsl.files import write_atomic
+from tcsl.runs import RunFolder
+from tcsl.scores import Coreset, Scores
+from tcsl.training.checkpoint import load_model, load_tensors, save_model
+from tcsl.training.loop import Epoch
+
+DATA = {"work": "run", "fingerprint": "abc"}
+
+
+def open_folder(path, resume=False, data=DATA, **overrides):
+    return RunFolder.open(path, resolve(overrides=overrides), data, resume=resume, environment={})
+
+
+def epoch(stage, number, loss=0.5):
+    return Epoch(stage, number, 9, number, 9, loss, 1.5)
+
+
+def test_a_folder_is_made_and_found_again(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    folder.close()
+    again = open_folder(tmp_path / "run", resume=True)
+    assert again.settings() == resolve().model_copy(
+        update={"score": again.settings().score}  # T_s and T_c are stored resolved
+    )
+    assert again.data()["schema"] == 1
+    assert not again.done
+
+
+def test_an_existing_folder_is_refused_without_resume(tmp_path):
+    open_folder(tmp_path / "run").close()
+    with pytest.raises(RunFolderError, match="exists and is unfinished: add --resume to go on from its last epoch"):
+        open_folder(tmp_path / "run")
+    folder = open_folder(tmp_path / "run", resume=True)
+    folder.finish({"x": 1})
+    folder.close()
+    with pytest.raises(RunFolderError, match="is finished: add --resume to show"):
+        open_folder(tmp_path / "run")
+    assert folder.result() == {"x": 1}
+
+
+def test_other_settings_or_data_are_refused_with_both_values(tmp_path):
+    open_folder(tmp_path / "run").close()
+    with pytest.raises(RunFolderError, match=r"train.epochs: the folder has 50, this run asks for 20") as error:
+        open_folder(tmp_path / "run", resume=True, **{"train.epochs": 20, "seed": 3})
+    assert "seed: the folder has 0, this run asks for 3" in str(error.value)
+    with pytest.raises(RunFolderError, match="fingerprint: the folder has 'abc', this run has 'xyz'"):
+        open_folder(tmp_path / "run", resume=True, data={"work": "run", "fingerprint": "xyz"})
+    with pytest.raises(RunFolderError, match="work: the folder has 'run', this run has 'train'"):
+        open_folder(tmp_path / "run", resume=True, data={"work": "train", "fingerprint": "abc"})
+
+
+def test_a_folder_that_is_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        open_folder(tmp_path)
+    with pytest.raises(RunFolderError, match=r"no config.toml"):
+        RunFolder.find(tmp_path)
+    file = tmp_path / "thesis.txt"
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        open_folder(file)
+    with pytest.raises(RunFolderError, match="cannot make the run folder"):
+        open_folder(file / "run")
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    code = (
+        "from pathlib import Path; from tcsl.config import resolve; from tcsl.runs import RunFolder; import sys\n"
+        f"RunFolder.open(Path(sys.argv[1]), resolve(), {DATA!r}, resume=True, environment={{}})"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    refused = subprocess.run(command, capture_output=True, text=True)
+    assert "another process is working in" in refused.stderr
+    folder.close()
+    assert subprocess.run(command, capture_output=True, text=True).returncode == 0
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    open_folder(tmp_path / "run").close()
+    path = tmp_path / "run" / "data.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    with pytest.raises(RunFolderError, match="newer tcsl"):
+        RunFolder.find(tmp_path / "run")
+
+
+def test_a_damaged_config_is_said(tmp_path):
+    open_folder(tmp_path / "run").close()
+    (tmp_path / "run" / "config.toml").write_text("[[[")
+    with pytest.raises(RunFolderError, match="damaged"):
+        open_folder(tmp_path / "run", resume=True)
+
+
+def test_metrics_survive_a_kill_in_the_middle_of_a_line(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    for number in (1, 2, 3):
+        folder.report(epoch("biased", number))
+    path = tmp_path / "run" / "metrics.jsonl"
+    path.write_text(path.read_text()[:-20])  # killed while writing epoch 3
+    assert [line["epoch"] for line in folder.metrics()] == [1, 2]
+    folder.close()
+    again = open_folder(tmp_path / "run", resume=True)
+    again.report(epoch("biased", 2, loss=0.25))  # epoch 2's checkpoint was not written either
+    assert [(line["epoch"], line["loss"]) for line in again.metrics()] == [(1, 0.5), (2, 0.25)]
+    again.report(epoch("core", 1))
+    assert again.seconds() == {"biased": 3.0, "core": 1.5}
+
+
+def test_an_unfinished_run_has_no_result_and_says_so(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    with pytest.raises(RunFolderError, match=r"no result.json: the run is not finished"):
+        folder.result()
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "table"
+    write_atomic(path, "old")
+
+    def fails(place):
+        place.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(RunFolderError, match=r"could not write .*table: No space left on device.*--resume"):
+        write_atomic(path, fails)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["table"]
+
+
+def test_models_are_safetensors_and_say_what_does_not_fit(tmp_path):
+    net = torch.nn.Linear(2, 3)
+    save_model(tmp_path / "m.safetensors", net, stage="x")
+    other = torch.nn.Linear(2, 3)
+    load_model(tmp_path / "m.safetensors", other)
+    assert torch.equal(net.weight, other.weight)
+    assert load_tensors(tmp_path / "m.safetensors")[1] == {"stage": "x"}
+    with pytest.raises(RunFolderError, match="does not fit the net"):
+        load_model(tmp_path / "m.safetensors", torch.nn.Linear(3, 3))
+    with pytest.raises(RunFolderError, match="does not exist"):
+        load_tensors(tmp_path / "none")
+    (tmp_path / "bad").write_bytes(b"\x80\x04pickle")
+    with pytest.raises(RunFolderError, match="not a safetensors file"):
+        load_tensors(tmp_path / "bad")
+
+
+CURVES = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def scores(**more):
+    values = {
+        "ids": np.array(["a", "b", "c", "d"]),
+        "labels": np.array([0, 1, 0, 1]),
+        "tcsl_s": CURVES.mean(1),
+        "tcsl_c": np.ones(4, np.float32),
+        "g_high": np.array([False, False, True, True]),
+        "curves": CURVES,
+        "facts": {"seed": 5},
+    }
+    return Scores(**values | more)
+
+
+def test_scores_and_coresets_read_back(tmp_path):
+    scores().save(tmp_path / "s.parquet")
+    back = Scores.load(tmp_path / "s.parquet")
+    assert back.digest == scores().digest
+    assert back.ids.tolist() == ["a", "b", "c", "d"]
+    assert back.g_high.tolist() == [False, False, True, True]
+    assert back.facts == {"seed": 5, "schema": 1}
+    coreset = Coreset(np.array([1, 3]), np.array(["b", "d"]), np.array([1, 1]), np.array([False, True]), {"rule": "x"})
+    coreset.save(tmp_path / "c.parquet")
+    found = Coreset.load(tmp_path / "c.parquet")
+    assert found.digest == coreset.digest
+    assert found.facts["rule"] == "x"
+    assert len(found) == 2
+
+
+def test_the_same_scores_are_the_same_bytes(tmp_path):
+    scores().save(tmp_path / "1")
+    scores().save(tmp_path / "2")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+def test_scores_never_hold_groups():
+    assert scores().frame().columns == ["id", "label", "tcsl_s", "tcsl_c", "g_high", "curve"]
+
+
+def test_scores_from_elsewhere(tmp_path):
+    import polars as pl
+
+    table = pl.DataFrame({"id": [1, 2], "label": [0, 1], "tcsl_c": [0.5, 1.0], "curve": [[1.0, 2.0], [3.0, 4.0]]})
+    table.write_parquet(tmp_path / "s.parquet")
+    assert Scores.load(tmp_path / "s.parquet").tcsl_s.tolist() == [1.5, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"curve": None}, "has no column curve; it has id, label, tcsl_c"),
+        ({"curve": [[1.0], [1.0, 2.0]]}, "curves must have one length"),
+        ({"label": [0, None]}, "empty cells"),
+        ({"label": ["x", "y"]}, "label must be integers"),
+        ({"label": [-1, 0]}, "labels must be 0, 1"),
+    ],
+)
+def test_tables_that_do_not_fit(tmp_path, change, message):
+    import polars as pl
+
+    columns = {"id": [1, 2], "label": [0, 1], "tcsl_c": [0.5, 1.0], "curve": [[1.0, 2.0], [3.0, 4.0]]} | change
+    pl.DataFrame({k: v for k, v in columns.items() if v is not None}).write_parquet(tmp_path / "s.parquet")
+    with pytest.raises(InputError, match=message):
+        Scores.load(tmp_path / "s.parquet")
+
+
+def test_files_that_are_no_tables(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        Scores.load(tmp_path / "none.parquet")
+    (tmp_path / "x").write_text("text")
+    with pytest.raises(InputError, match="not a Parquet file"):
+        Scores.load(tmp_path / "x")
+    scores(facts={"schema": 99}).save(tmp_path / "new.parquet")
+    with pytest.raises(InputError, match="newer tcsl"):
+        Scores.load(tmp_path / "new.parquet")
