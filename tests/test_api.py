@@ -17,7 +17,7 @@ QUICK = {"train.epochs": 20, "train.batch_size": 32, "train.lr": 0.02}
 
 
 def shortcut_rows(n=200, seed=0, alpha=0.9):
-    """Two classes; feature 0 is the shortcut and agrees with the label for alpha of the samples; 1 and 2 are the core."""
+    """Two classes; feature 0 is the shortcut, which agrees for alpha of the samples; 1 and 2 are the core."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     attribute = np.where(rng.random(n) < alpha, y, 1 - y)

@@ -32,6 +32,8 @@ def render_summary(summary: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = []
     if summary["methods"]:
         parts.append(_methods(summary))
+        if len(summary["seeds"]) > 1 and summary["tcsl_cs_minus"]:
+            parts.append(_differences(summary))
         parts.append(_groups(summary))
     parts += [Text(line) for line in _notes(summary)]
     return Group(*parts)
@@ -49,11 +51,17 @@ def _methods(summary: Mapping[str, Any]) -> Table:
     for name, metrics in summary["methods"].items():
         sizes = [str(c[name]["n"]) if name in c else "all" for c in summary["coresets"]]
         table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], sizes[0])
-    if len(seeds) > 1:
-        table.add_section()
-        for name, difference in summary["tcsl_cs_minus"].items():
-            cells = [_interval(difference.get(m)) for m in columns]
-            table.add_row(f"TCSL-CS minus {summary['titles'][name]}, paired (95 %)", *cells, "")
+    return table
+
+
+def _differences(summary: Mapping[str, Any]) -> Table:
+    table = Table(title="TCSL-CS minus the other methods, paired by seed: mean [95 % interval]")
+    columns = _known_metrics(summary)
+    table.add_column("minus")
+    for title in columns.values():
+        table.add_column(title, justify="right")
+    for name, difference in summary["tcsl_cs_minus"].items():
+        table.add_row(summary["titles"][name], *[_interval(difference.get(m)) for m in columns])
     return table
 
 

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import signal
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from queue import Empty
 from typing import Any
 
 from tcsl.config import Settings, flat
-from tcsl.errors import RunFolderError, TcslError
+from tcsl.errors import RunFolderError, TcslError, TcslWarning
 from tcsl.files import write_atomic
 from tcsl.scores import SCHEMA
 from tcsl.statistics import paired, summarise
@@ -138,6 +139,8 @@ def _run_all(
                 continue
             if kind == "epoch" and report is not None:
                 report(seed, value)
+            elif kind == "warning":
+                warnings.warn(f"seed {seed}: {value}", TcslWarning, stacklevel=2)
             elif kind == "error":
                 raise value
             elif kind == "done":
@@ -152,11 +155,17 @@ def _run_all(
 
 
 def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
-    """Run one seed and send its epochs and its result; Ctrl-C is the parent's to handle."""
+    """Run one seed and send its epochs, warnings and result; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from tcsl.api import load_dataset, run_methods
 
     seed = settings.seed
+
+    def forward(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, TcslWarning):
+            queue.put((seed, "warning", str(message)))
+
+    warnings.showwarning = forward
     try:
         splits = load_dataset(settings)
         run = run_methods(

@@ -47,7 +47,8 @@ def check_groups(name: str, method: Method, data: Dataset) -> None:
     """Refuse, before any training, a method that needs groups on data that have none."""
     if method.needs_groups and data.groups is None:
         raise InputError(
-            f"{name} needs the groups of the training set, and {data.name} has none; pass groups=, or leave the method out"
+            f"{name} needs the groups of the training set, and {data.name} has none; "
+            "pass groups=, or leave the method out"
         )
 
 

@@ -1,0 +1,5 @@
+"""`python -m tcsl`."""
+
+from tcsl.cli import main
+
+main()
