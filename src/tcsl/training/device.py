@@ -22,8 +22,8 @@ class Hardware:
 
     @property
     def channels_last(self) -> bool:
-        """Whether images are laid out channels-last: on CUDA, where convolutions want it."""
-        return self.device.type == "cuda"
+        """Whether images are laid out channels-last, as convolutions on CUDA and on CPUs want them."""
+        return self.device.type in ("cuda", "cpu")
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context of a forward pass."""

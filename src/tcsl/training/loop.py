@@ -84,7 +84,11 @@ def fit(
         raise InputError(f"augment={settings.augment!r} is for images, got inputs of {feed.inputs.ndim - 1} dimensions")
     net = hardware.place(net)
     optimizer = torch.optim.SGD(
-        net.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        net.parameters(),
+        lr=settings.lr,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        fused=hardware.device.type in ("cuda", "cpu"),
     )
     tables = {"log_weights": log_weights}
     if recorder is not None:

@@ -22,20 +22,20 @@ _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class Normalise(nn.Module):
-    """Raw inputs to float32: uint8 is scaled to 0 .. 1, then shift and scale, one value a channel or feature."""
+    """Raw inputs to float32: scale and shift, one value a channel or feature, in two passes over the batch."""
 
-    mean: Tensor
-    std: Tensor
+    scale: Tensor
+    shift: Tensor
 
-    def __init__(self, mean: Tensor, std: Tensor) -> None:
+    def __init__(self, mean: Tensor, std: Tensor, unit: float) -> None:
+        """Take mean and deviation of inputs that were divided by `unit` (255 for bytes)."""
         super().__init__()
-        self.register_buffer("mean", mean)
-        self.register_buffer("std", std)
+        self.register_buffer("scale", 1 / (unit * std))
+        self.register_buffer("shift", -mean / std)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalised inputs, same shape."""
-        values = x.float() / 255 if x.dtype == torch.uint8 else x.float()
-        return (values - self.mean) / self.std
+        return (x * self.scale).add_(self.shift)
 
 
 def small_cnn(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -151,16 +151,17 @@ def _timm(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Mo
 def _normalise(data: Dataset, *, imagenet: bool) -> Normalise:
     """Choose shift and scale: ImageNet's for its weights, the data's own for uint8 and rows, none for float images."""
     x = data.inputs
+    unit = 255.0 if x.dtype == torch.uint8 else 1.0
     if imagenet:
         mean, std = (torch.tensor(values).view(3, 1, 1) for values in _IMAGENET)
-        return Normalise(mean, std)
+        return Normalise(mean, std, unit)
     if x.dtype != torch.uint8 and x.ndim > 2:
-        return Normalise(torch.zeros(1), torch.ones(1))
+        return Normalise(torch.zeros(1), torch.ones(1), unit)
     axes = [0, *range(2, x.ndim)]
     shape = (-1, *[1] * (x.ndim - 2))
     if x.dtype == torch.uint8:
         # From a histogram of the 256 values: exact, and no float copy of the data.
-        values = torch.arange(256, dtype=torch.float64) / 255
+        values = torch.arange(256, dtype=torch.float64) / unit
         counts = torch.stack([torch.bincount(x[:, c].flatten(), minlength=256) for c in range(x.shape[1])]).double()
         share = counts / counts.sum(1, keepdim=True)
         mean = share @ values
@@ -169,7 +170,7 @@ def _normalise(data: Dataset, *, imagenet: bool) -> Normalise:
         mean, std = x.double().mean(axes), x.double().std(axes, unbiased=False)
     # A constant channel or feature is only shifted.
     std = torch.where(std > 1e-8, std, torch.ones_like(std))
-    return Normalise(mean.float().view(shape), std.float().view(shape))
+    return Normalise(mean.float().view(shape), std.float().view(shape), unit)
 
 
 def _check_output(model: nn.Module, data: Dataset) -> None:

@@ -1,0 +1,112 @@
+"""What only a GPU can show. Run with `pytest -m gpu` on a machine with CUDA."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from tcsl.api import score
+from tcsl.config import DeviceSettings, TrainSettings, resolve
+from tcsl.data.digits import load
+from tcsl.errors import InputError
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.device import choose
+from tcsl.training.feed import Feed
+from tcsl.training.loop import fit, steps_of
+from tcsl.training.nets import build_net
+from tcsl.training.objective import cross_entropy
+from tcsl.training.recording import LossCurves
+from tcsl.training.weights import class_balanced
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
+    ),
+]
+
+SMALL = {"train.epochs": 10, "score.biased_epochs": 4, "train.lr": 0.01, "train.batch_size": 32}
+
+
+def scores_on(device, **more):
+    overrides = {**SMALL, "device.device": device, **{k.replace("__", "."): v for k, v in more.items()}}
+    return score(load(0, per_class=40).train, settings=resolve(overrides=overrides))
+
+
+def test_a_gpu_and_a_cpu_agree_in_float32():
+    gpu, cpu = scores_on("cuda", device__precision="float32"), scores_on("cpu")
+    assert spearmanr(gpu.tcsl_s, cpu.tcsl_s)[0] > 0.98
+    assert spearmanr(gpu.tcsl_c, cpu.tcsl_c)[0] > 0.98
+
+
+def test_bfloat16_keeps_losses_in_float32():
+    found = scores_on("cuda", device__precision="bfloat16")
+    assert found.curves.dtype == np.float32
+    assert np.isfinite(found.curves).all()
+    assert spearmanr(found.tcsl_s, scores_on("cpu").tcsl_s)[0] > 0.9
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_same_seed_gives_the_same_bytes(precision):
+    first, second = (scores_on("cuda", device__precision=precision) for _ in range(2))
+    assert first.digest == second.digest
+
+
+def train(feed, *, objective=cross_entropy, after_epoch=None, report=None, checkpoint=None, seed=0):
+    settings = TrainSettings(epochs=3, batch_size=32, lr=0.01, augment="crop_flip")
+    curves = LossCurves(len(feed), 3, feed.hardware.device)
+    net = fit(
+        build_net("small_cnn", feed.data, seed=seed),
+        feed,
+        settings,
+        stage="test",
+        steps=steps_of(len(feed), settings),
+        seed=0,
+        log_weights=class_balanced(feed.labels, 10),
+        objective=objective,
+        recorder=curves,
+        after_epoch=after_epoch,
+        report=report,
+        checkpoint=checkpoint,
+    )
+    return net, curves.table
+
+
+def test_nothing_waits_for_the_device_inside_an_epoch():
+    feed = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda")))
+    assert feed.inputs.dtype == torch.uint8
+    batches = []
+
+    def guarded(logits, batch):
+        """From the first batch's loss to the last one's, any synchronisation is an error."""
+        batches.append(len(batch.labels))
+        torch.cuda.set_sync_debug_mode("error" if len(batches) % 13 else "default")
+        return cross_entropy(logits, batch)
+
+    try:
+        train(feed, objective=guarded)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(batches) == 39
+
+
+def test_resume_on_a_gpu_ends_with_the_same_bytes(tmp_path):
+    feed = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda")))
+    whole, curves = train(feed)
+    checkpoint = Checkpoint(tmp_path / "part.safetensors")
+
+    def stop(epoch):
+        if epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(feed, checkpoint=checkpoint, report=stop)
+    resumed, again = train(feed, checkpoint=checkpoint, seed=9)
+    assert torch.equal(curves, again)
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_gpu_that_is_not_there_is_said():
+    with pytest.raises(InputError, match="from cuda:0"):
+        choose(DeviceSettings(device="cuda:99"))
