@@ -32,6 +32,12 @@ def test_nets_by_name(name, data):
     assert net(data.inputs[:2]).shape == (2, data.num_classes)
 
 
+@pytest.mark.parametrize("size", [(4, 4), (5, 7), (8, 8), (9, 11), (14, 13), (28, 28), (33, 64)])
+def test_small_cnn_takes_any_size(size):
+    data = as_dataset((np.zeros((4, 2, *size), np.uint8), [0, 1, 0, 1]))
+    assert build_net("small_cnn", data, seed=0)(data.inputs[:2]).shape == (2, 2)
+
+
 def test_a_timm_net_with_one_channel():
     data = as_dataset((np.zeros((4, 1, 32, 32), np.uint8), [0, 1, 0, 1]))
     assert build_net("timm:test_resnet", data, seed=0).eval()(data.inputs[:2]).shape == (2, 2)

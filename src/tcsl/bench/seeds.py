@@ -17,6 +17,7 @@ from queue import Empty
 from typing import Any
 
 from tcsl.config import Settings, flat
+from tcsl.environment import describe_environment
 from tcsl.errors import RunFolderError, TcslError, TcslWarning
 from tcsl.files import write_atomic
 from tcsl.scores import SCHEMA
@@ -55,7 +56,8 @@ def run_seeds(
     results = _run_all(settings, folders, jobs, resume, report)
     summary = summarise_results([results[seed] for seed in seeds])
     identity = {name: value for name, value in flat(settings).items() if name != "seed"}
-    write_atomic(out / "summary.json", json.dumps({**summary, "settings": identity}, indent=2) + "\n")
+    record = {**summary, "settings": identity, "environment": describe_environment()}
+    write_atomic(out / "summary.json", json.dumps(record, indent=2) + "\n")
     return summary
 
 

@@ -75,7 +75,8 @@ class Checkpoint:
         net.load_state_dict({name.removeprefix("net."): t for name, t in tensors.items() if name.startswith("net.")})
         for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
             if (buffer := tensors.get(f"momentum.{i}")) is not None:
-                optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
+                # In the parameter's own memory layout (channels-last, say), as the fused step wants it.
+                optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).detach().copy_(buffer)
         for name, table in tables.items():
             table.copy_(tensors[f"table.{name}"])
         return int(facts["step"])
