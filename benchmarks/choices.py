@@ -28,12 +28,12 @@ VARIANTS = {
 
 def one_seed(seed):
     """Return, for each row of the table, WGA, average and what is known of G_high."""
-    from tcsl.api import evaluate, load_dataset, opened_job
     from tcsl.config import resolve
     from tcsl.evaluation import identification
     from tcsl.methods.base import run_method
     from tcsl.pipeline import score_stages, train_final
     from tcsl.registry import METHODS
+    from tcsl.running import evaluate_net, load_dataset, opened_job
     from tcsl.selection.coreset import coreset_from_scores
 
     warnings.simplefilter("ignore")
@@ -46,7 +46,7 @@ def one_seed(seed):
         return opened_job(train, settings, net=None, work={}, path=None)
 
     def tell(name, net, found=None):
-        evaluation = evaluate(net, test, train=train, settings=settings_of())
+        evaluation = evaluate_net(net, test, train, settings_of().device)
         out[name] = {"wga": evaluation.wga, "average": evaluation.average, **(found or {})}
 
     train, test = load_dataset(settings_of())

@@ -7,11 +7,11 @@ from torch import nn
 from torch.utils.data import Subset, TensorDataset
 
 import tcsl
-from tcsl.api import load_models
 from tcsl.config import resolve
 from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError
 from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
+from tcsl.running import load_models
 
 QUICK = {"train.epochs": 20, "train.batch_size": 32, "train.lr": 0.02}
 
@@ -229,7 +229,7 @@ def test_settings_come_whole_or_as_overrides(tmp_path):
 
 
 def test_runs_of_known_datasets_are_loaded_with_their_models(tmp_path):
-    from tcsl.api import load_dataset, run_methods
+    from tcsl.running import load_dataset, run_methods
 
     settings = resolve(
         dataset="digits",
@@ -252,7 +252,7 @@ def test_runs_of_a_callers_data_are_loaded_without_models(run):
 
 
 def test_dataset_options_are_checked():
-    from tcsl.api import load_dataset
+    from tcsl.running import load_dataset
 
     with pytest.raises(InputError, match="unknown option of dataset digits 'alhpa'; did you mean 'alpha'"):
         load_dataset(resolve(dataset="digits", overrides={"data.options.alhpa": 1}))

@@ -14,10 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcsl.api import Run, csl, debias, evaluate, load_run, score, select, train
+    from tcsl.api import csl, debias, evaluate, score, select, train
     from tcsl.config import Settings
     from tcsl.data.dataset import Dataset
     from tcsl.errors import TcslError
+    from tcsl.running import Run, load_run
     from tcsl.sampler import TCSLSampler
     from tcsl.scores import Coreset, Scores
 
@@ -25,11 +26,11 @@ __version__ = "0.1.0"
 
 # Imported when first used, so that `tcsl --help` does not wait for torch.
 _PLACES = {
-    "Run": "tcsl.api",
+    "Run": "tcsl.running",
     "csl": "tcsl.api",
     "debias": "tcsl.api",
     "evaluate": "tcsl.api",
-    "load_run": "tcsl.api",
+    "load_run": "tcsl.running",
     "score": "tcsl.api",
     "select": "tcsl.api",
     "train": "tcsl.api",

@@ -159,7 +159,7 @@ def _run_all(
 def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
     """Run one seed and send its epochs, warnings and result; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from tcsl.api import load_dataset, run_methods
+    from tcsl.running import load_dataset, run_methods
 
     seed = settings.seed
 

@@ -37,8 +37,9 @@ def score(
     from tcsl import api
     from tcsl.pipeline import scoring_steps
     from tcsl.progress import ProgressBars
+    from tcsl.running import load_dataset
 
-    data = api.load_dataset(settings).train
+    data = load_dataset(settings).train
     with resumable(out), ProgressBars({seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
             data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(seed, epoch)
@@ -121,9 +122,10 @@ def train(
     from tcsl import api
     from tcsl.pipeline import final_stage
     from tcsl.progress import ProgressBars
+    from tcsl.running import load_dataset
     from tcsl.scores import Coreset
 
-    splits = api.load_dataset(settings)
+    splits = load_dataset(settings)
     kept = None if coreset is None else Coreset.load(coreset)
     plan = final_stage("final")(settings, len(splits.train))
     with resumable(out), ProgressBars({seed: plan}, quiet=quiet) as bars:
@@ -155,12 +157,13 @@ def evaluate(
 
     from tcsl import api
     from tcsl.registry import unknown
+    from tcsl.running import load_dataset, load_models
     from tcsl.runs import RunFolder
 
     settings = RunFolder.find(run).settings()
     if not settings.data.name:
         raise InputError(f"{run} was made from Python on data that only the caller has; use tcsl.evaluate there")
-    splits = api.load_dataset(settings)
+    splits = load_dataset(settings)
     if splits.test is None:
         raise InputError(f"dataset {settings.data.name} has no test set")
     test = splits.test
@@ -168,7 +171,7 @@ def evaluate(
         if view not in test.views:
             raise unknown("view", view, ["x", *test.views])
         test = replace(test, inputs=test.views[view])
-    models = api.load_models(run)
+    models = load_models(run)
     results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
     _show_evaluations(results, as_json)
 

@@ -56,10 +56,10 @@ def run(
         methods=method,
         seed=seed,
     )
-    from tcsl.api import default_path, load_dataset, run_methods
     from tcsl.bench.seeds import run_seeds, summarise_results
     from tcsl.progress import ProgressBars
     from tcsl.registry import METHODS
+    from tcsl.running import default_path, load_dataset, run_methods
 
     stages = [METHODS.get(name).stages for name in settings.methods]
     splits = load_dataset(settings)

@@ -1,0 +1,251 @@
+"""One run: methods on a dataset into a run folder, and reading it back."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from tcsl.config import DeviceSettings, Settings, flat
+from tcsl.data.dataset import Dataset, Splits
+from tcsl.environment import describe_environment
+from tcsl.errors import InputError
+from tcsl.evaluation import Evaluation, evaluate_predictions, identification
+from tcsl.methods.base import Method, Outcome, check_groups, run_method
+from tcsl.pipeline import Job, load_final
+from tcsl.registry import DATASETS, METHODS, unknown
+from tcsl.runs import RunFolder
+from tcsl.scores import SCHEMA, Coreset, Scores
+from tcsl.selection.quota import quota
+from tcsl.training.device import choose, settled
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Epoch, Report
+from tcsl.training.nets import NetFactory, build_net
+from tcsl.training.views import logits_of
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run.
+
+    Attributes
+    ----------
+    path : its folder
+    result : every number of the run, as in result.json
+    models : the final model of each method, in evaluation mode; they take raw inputs
+    """
+
+    path: Path
+    result: dict[str, Any]
+    models: Mapping[str, nn.Module]
+
+    @cached_property
+    def coreset(self) -> Coreset:
+        """What TCSL-CS keeps."""
+        return Coreset.load(self.path / "coreset.parquet")
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The scores of every training sample."""
+        return Scores.load(self.path / "scores.parquet")
+
+    @property
+    def model(self) -> nn.Module:
+        """The debiased model: plain training on the coreset."""
+        return self.models["tcsl_cs"]
+
+
+def run_methods(
+    train_set: Dataset,
+    test_set: Dataset | None,
+    settings: Settings,
+    *,
+    net: str | NetFactory | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Run:
+    """Run every method of the settings on one dataset and one seed, into one run folder."""
+    methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
+    for name, method in methods.items():
+        check_groups(name, method, train_set)
+    quota(settings.select.ratio, len(train_set))
+    if test_set is not None and test_set.inputs.shape[1:] != train_set.inputs.shape[1:]:
+        raise InputError(
+            f"test inputs have shape {tuple(test_set.inputs.shape[1:])}, training inputs "
+            f"{tuple(train_set.inputs.shape[1:])}; they must agree"
+        )
+    path = Path(out) if out is not None else default_path(settings, train_set)
+    work = {"work": "run"}
+    with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
+        folder = job.folder
+        assert folder is not None
+        outcomes: dict[str, Outcome] = {name: run_method(method, job) for name, method in methods.items()}
+        models = {name: outcome.net for name, outcome in outcomes.items()}
+        if folder.done:
+            return Run(path, folder.result(), models)
+        evaluations = {
+            name: evaluate_net(model, test_set, train_set, settings.device).as_dict()
+            for name, model in models.items()
+            if test_set is not None
+        }
+        result = {
+            "schema": SCHEMA,
+            "seed": settings.seed,
+            "ratio": settings.select.ratio,
+            "profile": settings.profile,
+            "fingerprint": train_set.fingerprint,
+            "titles": {name: method.title for name, method in methods.items()},
+            "evaluation": evaluations,
+            "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
+            "identification": _identification(outcomes.get("tcsl_cs"), train_set),
+            "seconds": folder.seconds(),
+            "unknown": _unknown(train_set, test_set),
+        }
+        folder.finish(result)
+        return Run(path, folder.result(), models)
+
+
+@contextmanager
+def opened_job(
+    train_set: Dataset,
+    settings: Settings,
+    *,
+    net: str | NetFactory | None,
+    work: dict[str, Any],
+    path: Path | None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Iterator[Job]:
+    """Put the data on its device and open the run folder, where there is one; both are let go at the end.
+
+    Parameters
+    ----------
+    work : what is done with the data; a folder in which something else was done is refused
+    """
+    hardware = choose(settings.device)
+    factory = net if net is not None else settings.train.net
+    build_net(factory, train_set, seed=0)  # a net that does not fit is said before anything is made
+    folder = None
+    if path is not None:
+        folder = RunFolder.open(
+            path,
+            settings,
+            {**work, **_data_facts(train_set)},
+            resume=resume,
+            environment=describe_environment(),
+        )
+
+    def tell(epoch: Epoch) -> None:
+        if folder is not None:
+            folder.report(epoch)
+        if report is not None:
+            report(epoch)
+
+    try:
+        with settled(settings.device):
+            yield Job(Feed.of(train_set, hardware), settings, factory, folder, tell)
+    finally:
+        if folder is not None:
+            folder.close()
+
+
+def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
+    """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
+    hardware = choose(device)
+    with settled(device):
+        logits = logits_of(hardware.place(net), Feed.of(test_set, hardware))
+    train_groups = None if train_set is None else train_set.groups
+    return evaluate_predictions(logits.argmax(1).cpu().numpy(), test_set, train_groups=train_groups)
+
+
+def load_run(path: Path | str) -> Run:
+    """Read a finished run. Its models are there where its dataset is one of the known ones."""
+    folder = RunFolder.find(Path(path))
+    result = folder.result()
+    return Run(folder.path, result, load_models(path) if folder.settings().data.name in DATASETS else {})
+
+
+def load_models(path: Path | str) -> dict[str, nn.Module]:
+    """Return the final models of a run on a known dataset."""
+    folder = RunFolder.find(Path(path))
+    settings = folder.settings()
+    job = Job(Feed.of(load_dataset(settings).train, choose(settings.device)), settings, settings.train.net, folder)
+    names = {"run": settings.methods, "train": ("final",), "score": ()}[folder.data()["work"]]
+    if not names:
+        raise InputError(f"{path} has scores but no final model; make one with tcsl train")
+    return {name: load_final(job, name) for name in names}
+
+
+def load_dataset(settings: Settings) -> Splits:
+    """Make or read the dataset that the settings name."""
+    loader = DATASETS.get(settings.data.name)
+    options = list(inspect.signature(loader).parameters)[1:]
+    for option in settings.data.options:
+        if option not in options:
+            raise unknown(f"option of dataset {settings.data.name}", option, options)
+    try:
+        splits: Splits = loader(settings.seed, **settings.data.options)
+    except TypeError as error:
+        raise InputError(f"dataset {settings.data.name}: an option has the wrong type: {error}") from None
+    return splits
+
+
+def default_path(settings: Settings, data: Dataset) -> Path:
+    """Return runs/NAME-HASH; the hash is over all settings and the data."""
+    identity = json.dumps([flat(settings), data.fingerprint], sort_keys=True)
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    return Path("runs") / f"{settings.data.name or 'data'}-{settings.profile}-{digest}"
+
+
+def _data_facts(data: Dataset) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "fingerprint": data.fingerprint,
+        "n": len(data),
+        "input_shape": list(data.inputs.shape[1:]),
+        "class_names": list(data.class_names),
+        "class_counts": np.bincount(data.numpy_labels, minlength=data.num_classes).tolist(),
+    }
+
+
+def _coreset_facts(coreset: Coreset, data: Dataset) -> dict[str, Any]:
+    """Return size and composition; the true minority's share is for evaluation, where groups are known."""
+    facts: dict[str, Any] = {
+        "n": len(coreset),
+        "g_high": int(coreset.g_high.sum()),
+        "class_counts": np.bincount(coreset.labels, minlength=data.num_classes).tolist(),
+    }
+    if data.groups is not None:
+        facts["minority"] = int(data.groups.minority[coreset.indices].sum())
+    return facts
+
+
+def _identification(outcome: Outcome | None, data: Dataset) -> dict[str, Any] | None:
+    if outcome is None or outcome.scores is None:
+        return None
+    scores = outcome.scores
+    if data.groups is None:
+        return {"g_high": int(scores.g_high.sum())}
+    return identification(scores.tcsl_s, scores.g_high, data.groups.minority)
+
+
+def _unknown(train_set: Dataset, test_set: Dataset | None) -> list[str]:
+    """Say what cannot be known from what was given."""
+    out = []
+    if train_set.groups is None:
+        out.append("how many of the samples in G_high truly contradict the shortcut: the training set has no groups")
+    if test_set is None:
+        out.append("accuracy: there is no test set")
+    elif test_set.groups is None:
+        out.append("worst-group accuracy: the test set has no groups")
+    return out

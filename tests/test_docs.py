@@ -1,0 +1,46 @@
+"""The README and the docs say what the records say, and their code runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_tables_are_generated_from_the_records():
+    done = subprocess.run([sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(compile(code, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_commands_in_the_readme_exist():
+    from typer.main import get_command
+
+    from tcsl.cli import app
+
+    known = get_command(app).commands
+    words = re.findall(r"^tcsl (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert len(words) >= 7
+    assert set(words) <= set(known)
+
+
+def test_no_file_is_large():
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    large = [name for name in names if name and (ROOT / name).is_file() and (ROOT / name).stat().st_size > 1_000_000]
+    assert large == []
