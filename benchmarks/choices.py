@@ -1,6 +1,6 @@
 """What each choice of the default profile is worth, on the embedded digits: one setting changed at a time.
 
-    python benchmarks/choices.py [--seeds 5] [--jobs 2]
+    python benchmarks/choices.py [--seeds 10] [--jobs 2]
 
 Scores are made once for each way of scoring and shared by the ways of selecting; the final model starts from the same
 weights in every row.
@@ -18,6 +18,7 @@ VARIANTS = {
     "filled over all classes at once": {"select.fill": "global"},
     "lowest TCSL_c (tau = 0)": {"select.tau": 0.0},
     "lowest TCSL_c, over all classes at once": {"select.tau": 0.0, "select.fill": "global"},
+    "10 bins, so that all are visited": {"select.bins": 10},
     "wKMeans on raw losses": {"select.losses": "raw"},
     "literal weight update": {"score.weight_update": "literal"},
     "losses recorded in evaluation": {"score.record": "evaluation"},
@@ -82,7 +83,7 @@ def main():
     from tcsl.statistics import paired, summarise
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     seeds = range(options.seeds)

@@ -76,6 +76,49 @@ def test_selecting_again_gives_the_same_ids(run):
     assert len(tcsl.select(run.scores, ratio=0.5)) == 100
 
 
+def test_selecting_takes_seed_and_profile_from_the_scores():
+    X, y, _ = shortcut_rows()
+    scores = tcsl.score((X, y), settings=QUICK, seed=7, profile="paper")
+    by_default = tcsl.select(scores, ratio=0.3)
+    assert by_default.facts["seed"] == 7
+    assert by_default.facts["select"]["losses"] == "raw"
+    assert by_default.ids.tolist() == tcsl.select(scores, ratio=0.3, seed=7, profile="paper").ids.tolist()
+    assert tcsl.select(scores, ratio=0.3, profile="default", seed=3).facts["select"]["losses"] == "bounded"
+
+
+def test_a_folder_with_another_test_set_is_refused(run):
+    X, y, attribute = shortcut_rows()
+    with pytest.raises(RunFolderError, match="test: the folder has"):
+        tcsl.debias(
+            (X, y),
+            ratio=0.3,
+            test=(X, y),
+            groups=attribute,
+            test_groups=attribute,
+            settings=QUICK,
+            methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
+            out=run.path,
+            resume=True,
+        )
+
+
+def test_evaluate_takes_a_test_set_of_one_class_and_arrays_to_weigh_by(run):
+    X, y, attribute = shortcut_rows()
+    one = tcsl.evaluate(run.model, (X[y == 1], y[y == 1]))
+    assert one.n == 100
+    assert [part.accuracy is None for part in one.classes] == [True, False]
+    weighed = tcsl.evaluate(
+        run.model, (X, y), groups=attribute, train=(X, y), train_groups=attribute, settings={"device.device": "cpu"}
+    )
+    assert weighed.weighted_average == pytest.approx(weighed.average)
+
+
+def test_a_profile_and_settings_of_another_are_refused():
+    X, y, _ = shortcut_rows()
+    with pytest.raises(InputError, match="give one of them"):
+        tcsl.score((X, y), profile="paper", settings=resolve(overrides=QUICK))
+
+
 def test_every_method_trains_for_the_same_number_of_steps(run):
     from tcsl.runs import RunFolder
 
@@ -178,7 +221,7 @@ def test_a_coreset_of_other_data_is_refused(run):
     with pytest.raises(InputError, match="chosen from other data"):
         tcsl.train((X, y), run.coreset, settings=QUICK)
     stray = tcsl.Coreset(np.array([10**6]), np.array([0]), np.array([0]), np.array([False]))
-    with pytest.raises(InputError, match="has index 1000000"):
+    with pytest.raises(InputError, match=r"has indices 1000000 .. 1000000"):
         tcsl.train((X, y), stray, settings=QUICK)
 
 

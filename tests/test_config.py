@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from tcsl.config import PROFILES, flat, flatten, from_flat, parse_override, resolve, to_toml
+from tcsl.config import PROFILES, Settings, flat, flatten, from_flat, parse_override, resolve, to_toml
 from tcsl.errors import InputError
 
 
@@ -63,8 +63,10 @@ def test_settings_that_are_refused(overrides, message):
 
 
 def test_files_that_are_refused(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
         resolve(file=tmp_path / "none.toml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        resolve(file=tmp_path)
     bad = tmp_path / "bad.toml"
     bad.write_text("[train\nepochs=3")
     with pytest.raises(InputError, match="not valid TOML"):
@@ -82,3 +84,35 @@ def test_overrides_are_toml_or_text():
     assert parse_override('methods=["cb_erm"]') == ("methods", ["cb_erm"])
     with pytest.raises(InputError, match=r"looks like train.epochs=20"):
         parse_override("train.epochs")
+
+
+def test_what_a_command_names_beats_the_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(to_toml(resolve(profile="paper", overrides={"seed": 5})))
+    found = resolve(profile="default", dataset="digits", file=file)
+    assert (found.profile, found.data.name, found.seed) == ("default", "digits", 5)
+    assert resolve(file=file).profile == "paper"
+
+
+def test_a_stored_file_with_another_t_follows_it(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(to_toml(resolve(dataset="digits")))
+    assert "# biased_epochs = 4" in file.read_text()
+    found = resolve(file=file, overrides={"train.epochs": 20})
+    assert (found.biased_epochs, found.core_epochs) == (2, 20)
+
+
+def test_a_profile_is_its_settings_however_it_is_made():
+    assert Settings(profile="paper") == resolve(profile="paper")
+    assert Settings(profile="paper", select={"ratio": 0.3}).select.losses == "raw"
+
+
+def test_presets_do_not_change_with_what_is_put_on_top():
+    before = flat(resolve(dataset="digits"))
+    resolve(dataset="digits", overrides={"data.options.alpha": 0.5, "data.options.more": 1})
+    assert flat(resolve(dataset="digits")) == before
+
+
+def test_tau_is_zero_on_cmnist():
+    assert resolve(dataset="cmnist").select.tau == 0
+    assert resolve().select.tau == 0.4

@@ -29,12 +29,19 @@ def test_digits_at_alpha_a_tenth_have_uniform_colours():
 def test_digits_at_test_come_in_all_ten_colours():
     train, test = load(0)
     assert len(test) == 5970
-    images = test.ids.reshape(-1, 10)
-    for row in images[::100]:
-        assert len({name.split("-")[0] for name in row}) == 1
-        assert len({name.split("-")[1] for name in row}) == 10
-    assert not {i.split("-")[0] for i in train.ids} & {i.split("-")[0] for i in test.ids}
+    colours = test.groups.cell.reshape(-1, 10) % 10
+    assert (np.sort(colours, 1) == np.arange(10)).all()
+    grey = test.views["core"].reshape(-1, 10, 3, 8, 8)
+    assert (grey == grey[:, :1]).all()
+    assert not set(train.ids) & set(test.ids // 10)
     assert (np.bincount(test.groups.cell) >= 54).all()
+
+
+def test_digits_ids_do_not_tell_the_group():
+    """An id is the image's number in scikit-learn's set, whatever its colour."""
+    first, second = load(0, alpha=0.95).train, load(0, alpha=0.5).train
+    assert (first.ids == second.ids).all()
+    assert (first.groups.minority != second.groups.minority).any()
 
 
 def test_digits_views_take_away_colour_or_shape():
@@ -81,8 +88,9 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ((X, Y * 0), "one class"),
         ((X, -Y), "got -2"),
         ((X, Y.astype(str)), "labels must be integers, got dtype <U"),
-        ((X, Y[:5]), "6 inputs but 5 labels"),
+        ((X, Y[:5]), "6 inputs but 5 labels; there must be one a sample"),
         ((X, Y[:, None]), r"labels must have shape \(n,\), got \(6, 1\)"),
+        ((X, Y * 10**14), "no sample has label 1"),
         ((np.where(X == 7, np.nan, X), Y), "1 samples have NaN or infinite values, first at index 3"),
         ((X[:, 0], Y), "X must have shape"),
         ((X.astype(str).astype(object) + "a", Y), "X must be numeric"),
@@ -93,6 +101,9 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ([], "no sample"),
         ([(torch.zeros(2), 0), (torch.zeros(3), 1)], "item 1 has shape"),
         ([("text", 0)], "item 0's x must be an image"),
+        ([(torch.zeros(2), 0), (torch.zeros(2), "cat")], "labels must be integers, got 'cat' at index 1"),
+        ([(torch.zeros(2), None), (torch.zeros(2), 1)], "got None at index 0"),
+        ([(torch.tensor(1.0), 0), (torch.tensor(2.0), 1)], "a sample must have one dimension or more"),
     ],
 )
 def test_bad_data_is_said(data, message):
@@ -131,7 +142,7 @@ def test_groups_from_an_attribute_of_text():
     assert train.groups.majority.tolist() == [1, 0, 0]
     # class 1 has one of each: the tie goes to the lower value, land
     assert train.groups.minority.tolist() == [False, True, False, False, False, False]
-    test = as_dataset((X, Y), groups=np.array(["sea"] * 6), like=train)
+    test = as_dataset((X, Y), groups=np.array(["sea"] * 6), test=True, like=train)
     assert test.groups.names == train.groups.names
     assert test.groups.minority.tolist() == [False, True, True, False, True, True]
 
@@ -150,9 +161,10 @@ def test_groups_that_do_not_fit():
 
 def test_a_test_set_may_lack_classes_but_not_have_more():
     train = as_dataset((X, Y))
-    assert as_dataset((X[:2], [0, 0]), like=train).num_classes == 3
-    with pytest.raises(InputError, match=r"labels must be 0 .. 2, got 5"):
-        as_dataset((X[:1], [5]), like=train)
+    assert as_dataset((X[:2], [0, 0]), test=True, like=train).num_classes == 3
+    assert as_dataset((X[:2], [4, 4]), test=True).num_classes == 5
+    with pytest.raises(InputError, match="6 classes but 3 class names"):
+        as_dataset((X[:1], [5]), test=True, like=train)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +173,7 @@ def test_a_test_set_may_lack_classes_but_not_have_more():
         ({"ids": np.array([1, 1, 2, 3, 4, 5])}, "ids must be unique"),
         ({"ids": np.arange(3)}, "6 samples but 3 ids"),
         ({"class_names": ["a"]}, "3 classes but 1 class names"),
+        ({"views": {"core": torch.zeros(5, 2)}}, "6 inputs but 5 core"),
     ],
 )
 def test_parts_that_do_not_fit(more, message):
@@ -174,3 +187,11 @@ def test_the_fingerprint_tells_data_apart():
     assert as_dataset((X + 1, Y)).fingerprint != base
     assert as_dataset((X, Y[::-1].copy())).fingerprint != base
     assert as_dataset((X.reshape(6, 2, 1), Y)).fingerprint != base
+
+
+def test_tensors_with_a_gradient_and_ids_of_any_kind_are_taken():
+    made = as_dataset([(torch.ones(2, requires_grad=True), 0), (torch.ones(2), torch.tensor(1))])
+    assert not made.inputs.requires_grad
+    assert make_dataset(
+        torch.from_numpy(X), torch.from_numpy(Y), ids=np.array(["a", 1, "b", 2, 3, 4], object)
+    ).fingerprint

@@ -1,5 +1,7 @@
 """The training loop: what is recorded, how many steps, resume, errors."""
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from tcsl.data.digits import load
 from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.training.augment import augment, uniform
-from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.checkpoint import Checkpoint, load_tensors
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.loop import fit, steps_of
@@ -149,6 +151,19 @@ def test_a_lone_last_sample_does_not_break_batchnorm():
     assert (counter.table == 1).all()
 
 
+def test_batchnorm_with_a_batch_of_one_is_said_before_training():
+    feed = rows_feed(13)
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    with pytest.raises(InputError, match="has one sample, and BatchNorm needs two"):
+        train(feed, net=net, settings=TrainSettings(epochs=1, batch_size=2, lr=0.1))
+
+
+def test_a_net_of_any_dimension_trains():
+    volumes = as_dataset((np.random.default_rng(0).normal(size=(8, 1, 4, 4, 4)), np.arange(8) % 2))
+    net = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(16, 2))
+    train(Feed.of(volumes, CPU), net=net)
+
+
 def with_dropout(classes):
     return nn.Sequential(nn.Linear(4, 16), nn.Dropout(0.5), nn.Linear(16, classes))
 
@@ -199,48 +214,73 @@ def test_the_same_seed_gives_the_same_bytes_and_leaves_the_callers_random_number
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
-def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state(tmp_path):
-    feed = rows_feed()
-    explosive = TrainSettings(epochs=3, batch_size=4, lr=1e4, weight_decay=0)
-    net = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
-    with pytest.raises(NonFiniteLoss, match=r"in epoch \d of stage 'test'.*Try a lower learning rate.*1000"):
-        train(feed, net=net, settings=explosive)
-
-
-def test_the_last_good_checkpoint_survives_a_loss_that_is_not_finite(tmp_path):
-    feed = rows_feed()
+def test_a_stage_killed_after_its_last_short_epoch_can_be_resumed(tmp_path):
+    """20 samples in 5 batches, 13 steps: the third epoch has 3 batches, and its checkpoint is at step 13."""
+    feed = rows_feed(20)
     checkpoint = Checkpoint(tmp_path / "part.safetensors")
-    net = build_net("auto", feed.data, seed=0)
+    finished = train(feed, steps=13, checkpoint=checkpoint)
+    events = []
+    again = train(feed, net=build_net("auto", feed.data, seed=9), steps=13, checkpoint=checkpoint, report=events.append)
+    assert events == []
+    assert all(torch.equal(a, b) for a, b in zip(finished.parameters(), again.parameters(), strict=True))
 
-    def poison(epoch):
-        if epoch == 1:
-            with torch.no_grad():
-                net[1][-1].weight.fill_(torch.nan)
 
-    with pytest.raises(NonFiniteLoss, match=r"in epoch 3 .*The state after epoch 2 is kept in .*part.safetensors"):
-        train(feed, net=net, checkpoint=checkpoint, after_epoch=poison)
-    assert checkpoint.path.exists()
+def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state(tmp_path):
+    feed = rows_feed(20)
+    checkpoint = Checkpoint(tmp_path / "part.safetensors")
+    batches = []
+
+    def spoiled(logits, batch):
+        """From the last batch of the third epoch on, there is no loss to speak of."""
+        batches.append(batch)
+        losses = cross_entropy(logits, batch)
+        return losses if len(batches) < 15 else losses._replace(minimised=losses.minimised * torch.nan)
+
+    message = r"in epoch 3 of stage 'test'. The state after epoch 2 is kept in .*part.safetensors. Try a lower learning"
+    with pytest.raises(NonFiniteLoss, match=message):
+        train(feed, checkpoint=checkpoint, objective=spoiled, steps=25)
+    tensors, facts = load_tensors(checkpoint.path)
+    assert facts["step"] == 10
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("lr", [1e4, 1e30])
+def test_a_model_that_exploded_in_its_last_steps_is_not_returned(lr):
+    deep = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    with pytest.raises(NonFiniteLoss, match=r"train.lr is 1"):
+        train(rows_feed(), net=deep, settings=TrainSettings(epochs=1, batch_size=4, lr=lr, weight_decay=0))
+
+
+def tensors_that_grow_with(n):
+    """Return the sizes of all live tensors with an axis of n, by where they lie."""
+    gc.collect()
+    found = {}
+    for thing in gc.get_objects():
+        if type(thing) is torch.Tensor and n in thing.shape:
+            storage = thing.untyped_storage()
+            found[storage.data_ptr()] = (thing.dtype, storage.nbytes())
+    return found
 
 
 def test_memory_that_grows_with_n_is_what_the_analysis_says():
-    """(T_s + 1) n floats for the scores and n for the weights; the tables that a checkpoint holds are all there is."""
-    n, biased_epochs = 21, 3
+    """(T_s + 1) n floats for the scores, n for the weights, n C for log f_s, and the epoch's order; nothing else."""
+    n, biased_epochs, classes = 211, 3, 3
     feed = rows_feed(n)
-    sizes = {}
+    data = set(tensors_that_grow_with(n))
+    grown = {}
 
-    class Spy(Checkpoint):
-        def save(self, net, optimizer, tables, *, step):
-            sizes[self.path] = sum(table.numel() for table in tables.values())
-
-        def restore(self, net, optimizer, tables):
-            return 0
+    def look(epoch):
+        sizes = [size for at, size in tensors_that_grow_with(n).items() if at not in data]
+        grown[epoch.stage] = sorted(count for dtype, count in sizes if dtype == torch.float32)
+        assert [dtype for dtype, _ in sizes].count(torch.int64) <= 1  # the order
 
     settings = resolve(overrides={"train.epochs": 30, "score.core_epochs": 2, "train.batch_size": 8})
     biased = build_net("auto", feed.data, seed=0)
-    curves = train_biased(biased, feed, settings, seed=0, checkpoint=Spy("biased"))
-    train_core(build_net("auto", feed.data, seed=1), biased, feed, settings, seed=0, checkpoint=Spy("core"))
-    assert sizes == {"biased": (biased_epochs + 1) * n, "core": 2 * n}
-    assert curves.untyped_storage().nbytes() == 4 * biased_epochs * n
+    curves = train_biased(biased, feed, settings, seed=0, report=look)
+    assert grown["biased"] == [4 * n, 4 * n * biased_epochs]
+    data.add(curves.untyped_storage().data_ptr())
+    train_core(build_net("auto", feed.data, seed=1), biased, feed, settings, seed=0, report=look)
+    assert grown["core"] == [4 * n, 4 * n, 4 * n * classes]
 
 
 def test_a_subset_shares_the_inputs():
@@ -297,14 +337,25 @@ def test_augmentations_random_numbers_are_uniform():
     assert abs(np.corrcoef(values, other)[0, 1]) < 0.03
 
 
-def test_training_with_augmentation_corrects_by_the_biased_model_on_the_same_inputs():
+@pytest.mark.parametrize(("name", "passes"), [("none", 1), ("crop_flip", 8)])
+def test_with_augmentation_the_biased_model_sees_each_batchs_own_inputs(name, passes):
+    """100 images, 2 epochs of 4 batches: one pass over all in evaluation, or one on each batch."""
     feed = digits_feed()
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x.clone())
+            return torch.zeros(len(x), 10)
+
     settings = resolve(
-        overrides={"train.epochs": 10, "score.core_epochs": 2, "train.augment": "crop_flip", "train.batch_size": 32}
+        overrides={"train.epochs": 10, "score.core_epochs": 2, "train.augment": name, "train.batch_size": 32}
     )
-    biased = build_net("small_cnn", feed.data, seed=0)
-    tcsl_c = train_core(build_net("small_cnn", feed.data, seed=1), biased, feed, settings, seed=0)
-    assert torch.isfinite(tcsl_c).all()
+    train_core(build_net("small_cnn", feed.data, seed=1), Spy(), feed, settings, seed=0)
+    assert len(seen) == passes
+    originals = {image.numpy().tobytes() for image in feed.inputs}
+    changed = [image for batch in seen for image in batch if image.contiguous().numpy().tobytes() not in originals]
+    assert bool(changed) == (name != "none")
 
 
 def test_augmenting_rows_is_an_error():

@@ -104,3 +104,32 @@ def test_a_net_can_be_registered():
     with pytest.raises(InputError, match="registered already"):
         registry.add("mlp", None)
     assert callable(NETS.get("small_cnn"))
+
+
+@pytest.mark.parametrize("net", ["small_cnn", "mlp", lambda classes: nn.Linear(4, classes)])
+def test_pretrained_is_for_published_nets(net):
+    with pytest.raises(InputError, match="is for nets of torchvision and timm"):
+        build_net(net, ROWS, seed=0, pretrained=True)
+
+
+def test_published_weights_that_cannot_be_had_are_said(monkeypatch, tmp_path):
+    """A proxy that refuses and an empty cache: a machine without a network."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with pytest.raises(InputError, match=r"torchvision:resnet18 could not be made.*train.pretrained=false"):
+        build_net("torchvision:resnet18", IMAGES, seed=0, pretrained=True)
+
+
+def test_published_nets_keep_their_own_normalisation():
+    import timm
+
+    from tcsl.training.nets import _published_normalise
+
+    inception = timm.create_model("inception_v3", pretrained=False)
+    mean, std = inception.pretrained_cfg["mean"], inception.pretrained_cfg["std"]
+    white = as_dataset((np.full((4, 3, 8, 8), 255, np.uint8), [0, 1, 0, 1]))
+    found = _published_normalise(inception, white)(white.inputs)[0, :, 0, 0]
+    assert found.tolist() == pytest.approx([(1 - m) / s for m, s in zip(mean, std, strict=True)], rel=1e-4)
+    grey = as_dataset((np.zeros((4, 1, 8, 8), np.uint8), [0, 1, 0, 1]))
+    assert _published_normalise(nn.Identity(), grey)(grey.inputs)[0, 0, 0, 0].item() == pytest.approx(-0.449 / 0.226)

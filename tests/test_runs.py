@@ -13,7 +13,7 @@ from tcsl.errors import InputError, RunFolderError
 from tcsl.files import write_atomic
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores
-from tcsl.training.checkpoint import load_model, load_tensors, save_model
+from tcsl.training.checkpoint import load_tensors, save_tensors
 from tcsl.training.loop import Epoch
 
 DATA = {"work": "run", "fingerprint": "abc"}
@@ -117,6 +117,24 @@ def test_metrics_survive_a_kill_in_the_middle_of_a_line(tmp_path):
     assert again.seconds() == {"biased": 3.0, "core": 1.5}
 
 
+@pytest.mark.parametrize("left", [["lock"], ["lock", ".data.json.7.part"], ["lock", "data.json", "environment.json"]])
+def test_a_folder_whose_making_was_killed_can_be_resumed(tmp_path, left):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in left:
+        (folder / name).write_text("")
+    open_folder(folder, resume=True).close()
+    assert not list(folder.glob(".*.part"))
+
+
+def test_other_test_data_or_groups_are_refused(tmp_path):
+    open_folder(tmp_path / "run", data={**DATA, "test": "a", "groups": ["x", None]}).close()
+    with pytest.raises(RunFolderError, match="test: the folder has 'a', this run has 'b'"):
+        open_folder(tmp_path / "run", resume=True, data={**DATA, "test": "b", "groups": ["x", None]})
+    with pytest.raises(RunFolderError, match="groups: the folder has"):
+        open_folder(tmp_path / "run", resume=True, data={**DATA, "test": "a", "groups": ["y", None]})
+
+
 def test_an_unfinished_run_has_no_result_and_says_so(tmp_path):
     folder = open_folder(tmp_path / "run")
     with pytest.raises(RunFolderError, match=r"no result.json: the run is not finished"):
@@ -137,15 +155,11 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["table"]
 
 
-def test_models_are_safetensors_and_say_what_does_not_fit(tmp_path):
-    net = torch.nn.Linear(2, 3)
-    save_model(tmp_path / "m.safetensors", net, stage="x")
-    other = torch.nn.Linear(2, 3)
-    load_model(tmp_path / "m.safetensors", other)
-    assert torch.equal(net.weight, other.weight)
-    assert load_tensors(tmp_path / "m.safetensors")[1] == {"stage": "x"}
-    with pytest.raises(RunFolderError, match="does not fit the net"):
-        load_model(tmp_path / "m.safetensors", torch.nn.Linear(3, 3))
+def test_tensors_are_safetensors_and_nothing_else_is_read(tmp_path):
+    save_tensors(tmp_path / "m.safetensors", {"a": torch.ones(2, 3).T}, stage="x")
+    tensors, facts = load_tensors(tmp_path / "m.safetensors")
+    assert torch.equal(tensors["a"], torch.ones(3, 2))
+    assert facts == {"stage": "x"}
     with pytest.raises(RunFolderError, match="does not exist"):
         load_tensors(tmp_path / "none")
     (tmp_path / "bad").write_bytes(b"\x80\x04pickle")
@@ -190,6 +204,18 @@ def test_the_same_scores_are_the_same_bytes(tmp_path):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
+def test_a_table_that_cannot_be_written_is_said(tmp_path):
+    script = (
+        "import resource, signal, sys; import numpy as np; from tcsl.scores import Scores\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "n = 5000; x = np.random.default_rng(0).random((n, 3)).astype('f4')\n"
+        "Scores(np.arange(n), np.zeros(n, int), x[:, 0], x[:, 0], x[:, 0] > 1, x).save(sys.argv[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "s.parquet")], capture_output=True, text=True)
+    assert "RunFolderError: could not write" in done.stderr
+    assert not (tmp_path / "s.parquet").exists()
+
+
 def test_scores_never_hold_groups():
     assert scores().frame().columns == ["id", "label", "tcsl_s", "tcsl_c", "g_high", "curve"]
 
@@ -209,7 +235,10 @@ def test_scores_from_elsewhere(tmp_path):
         ({"curve": [[1.0], [1.0, 2.0]]}, "curves must have one length"),
         ({"label": [0, None]}, "empty cells"),
         ({"label": ["x", "y"]}, "label must be integers"),
-        ({"label": [-1, 0]}, "labels must be 0, 1"),
+        ({"label": [0.5, 1.7]}, "labels must be integers"),
+        ({"label": [0, 10**14]}, r"labels must be 0 .. classes - 1, got 100000000000000"),
+        ({"curve": [None, [1.0, 2.0]]}, "empty cells"),
+        ({"label": [-1, 0]}, "labels must be 0 .. classes - 1, got -1"),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path, change, message):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tcsl.api import csl, debias, evaluate, score, select, train
     from tcsl.config import Settings
-    from tcsl.data.dataset import Dataset
+    from tcsl.data.dataset import Dataset, make_dataset
     from tcsl.errors import TcslError
     from tcsl.running import Run, load_run
     from tcsl.sampler import TCSLSampler
@@ -36,6 +36,7 @@ _PLACES = {
     "train": "tcsl.api",
     "Settings": "tcsl.config",
     "Dataset": "tcsl.data.dataset",
+    "make_dataset": "tcsl.data.dataset",
     "TcslError": "tcsl.errors",
     "TCSLSampler": "tcsl.sampler",
     "Coreset": "tcsl.scores",
@@ -54,6 +55,7 @@ __all__ = [
     "debias",
     "evaluate",
     "load_run",
+    "make_dataset",
     "score",
     "select",
     "train",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from tcsl.config import DeviceSettings, Settings, flat, from_flat, resolve
+from tcsl.config import Settings, flat, from_flat, resolve
 from tcsl.data.convert import Data, as_dataset
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
@@ -18,7 +18,7 @@ from tcsl.pipeline import score_stages, train_final
 from tcsl.running import Run, evaluate_net, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.csl import train_csl
-from tcsl.selection.coreset import coreset_from_scores
+from tcsl.selection.coreset import coreset_from_scores, settings_like
 from tcsl.training.loop import Report
 from tcsl.training.nets import NetFactory
 from tcsl.types import AnyArray, FloatArray
@@ -34,7 +34,7 @@ def debias(
     groups: AnyArray | None = None,
     test_groups: AnyArray | None = None,
     net: str | NetFactory | None = None,
-    profile: str = "default",
+    profile: str | None = None,
     settings: Settings | Overrides | None = None,
     methods: Sequence[str] | None = None,
     seed: int | None = None,
@@ -73,7 +73,9 @@ def debias(
     30
     """
     train_set = as_dataset(data, groups=groups, name="training data")
-    test_set = None if test is None else as_dataset(test, groups=test_groups, name="test data", like=train_set)
+    test_set = (
+        None if test is None else as_dataset(test, groups=test_groups, name="test data", test=True, like=train_set)
+    )
     resolved = _settings(settings, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
     return run_methods(train_set, test_set, resolved, net=net, out=out, resume=resume, report=report)
 
@@ -82,7 +84,7 @@ def score(
     data: Data,
     *,
     net: str | NetFactory | None = None,
-    profile: str = "default",
+    profile: str | None = None,
     settings: Settings | Overrides | None = None,
     seed: int | None = None,
     out: Path | str | None = None,
@@ -135,11 +137,13 @@ def select(
     scores: Scores | Path | str,
     ratio: float | None = None,
     *,
-    profile: str = "default",
-    settings: Settings | Overrides | None = None,
+    profile: str | None = None,
+    settings: Overrides | None = None,
     seed: int | None = None,
 ) -> Coreset:
     """Run Algorithm 2 on scores, or on a scores.parquet: no data, no training.
+
+    Profile and seed are those that the scores were made with unless given.
 
     >>> from tcsl.scores import Scores
     >>> curves = np.repeat(np.float32([[0.1], [0.1], [3.0], [0.2]]), 3, axis=1)
@@ -149,7 +153,8 @@ def select(
     [0, 2]
     """
     table = scores if isinstance(scores, Scores) else Scores.load(scores)
-    return coreset_from_scores(table, _settings(settings, profile=profile, ratio=ratio, seed=seed))
+    overrides = dict(settings or {}) if ratio is None else {**(settings or {}), "select.ratio": ratio}
+    return coreset_from_scores(table, settings_like(table, profile=profile, seed=seed, overrides=overrides))
 
 
 def train(
@@ -189,8 +194,9 @@ def evaluate(
     data: Data,
     *,
     groups: AnyArray | None = None,
-    train: Dataset | None = None,
-    settings: Settings | None = None,
+    train: Data | None = None,
+    train_groups: AnyArray | None = None,
+    settings: Settings | Overrides | None = None,
 ) -> Evaluation:
     """Evaluate a model: average, worst class, and by group where groups are known.
 
@@ -198,21 +204,22 @@ def evaluate(
     ----------
     data : a Dataset, a torch Dataset, or arrays
     groups : (n,) one attribute value a sample
-    train : the training set, whose groups' shares weight the weighted average
+    train, train_groups : the training set, whose groups' shares weight the weighted average
 
-    >>> X, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> import torch
+    >>> X, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
     >>> evaluate(torch.nn.Linear(4, 2), (X, y)).n
     4
     """
-    test_set = as_dataset(data, groups=groups, name="test data", like=train)
-    return evaluate_net(model, test_set, train, settings.device if settings else DeviceSettings())
+    train_set = None if train is None else as_dataset(train, groups=train_groups, name="training data")
+    test_set = as_dataset(data, groups=groups, name="test data", test=True, like=train_set)
+    return evaluate_net(model, test_set, train_set, _settings(settings).device)
 
 
 def _settings(
     given: Settings | Overrides | None,
     *,
-    profile: str = "default",
+    profile: str | None = None,
     ratio: float | None = None,
     net: str | NetFactory | None = None,
     seed: int | None = None,
@@ -226,14 +233,17 @@ def _settings(
         "methods": None if methods is None else list(methods),
     }
     named = {name: value for name, value in named.items() if value is not None}
-    if isinstance(given, Settings):
-        return from_flat(flat(given) | named)
-    return resolve(profile=profile, overrides={**(given or {}), **named})
+    if not isinstance(given, Settings):
+        return resolve(profile=profile, overrides={**(given or {}), **named})
+    if profile not in (None, given.profile):
+        raise InputError(f"profile={profile!r} and settings of profile {given.profile!r}: give one of them")
+    return from_flat(flat(given) | named)
 
 
 def _check_fits(coreset: Coreset, data: Dataset) -> None:
     stored = coreset.facts.get("fingerprint")
     if stored not in (None, data.fingerprint):
         raise InputError(f"the coreset was chosen from other data: fingerprint {stored}, this is {data.fingerprint}")
-    if len(coreset) and coreset.indices.max() >= len(data):
-        raise InputError(f"the coreset has index {coreset.indices.max()}, {data.name} has {len(data)} samples")
+    if len(coreset) and not 0 <= coreset.indices.min() <= coreset.indices.max() < len(data):
+        low, high = coreset.indices.min(), coreset.indices.max()
+        raise InputError(f"the coreset has indices {low} .. {high}, {data.name} has {len(data)} samples")

@@ -1,18 +1,19 @@
 """Settings: frozen, validated, and every one of them written into the run.
 
 They are put together in this order, later wins: the fields' own values, the profile, the dataset's preset, a TOML
-file, single overrides such as `train.epochs=20`.
+file, single overrides such as `train.epochs=20`, what a command or a function names itself.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tcsl.errors import InputError
 from tcsl.registry import unknown
@@ -93,6 +94,15 @@ class DeviceSettings(_Section):
     threads: int = Field(0, ge=0, description="CPU threads of torch; 0: torch's own choice")
 
 
+PROFILES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "score": {"weight_update": "literal", "record": "evaluation"},
+        "select": {"losses": "raw", "restarts": 1, "fill": "global"},
+    },
+}
+
+
 class Settings(_Section):
     """All settings of a run. `tcsl config show` prints them with their meaning."""
 
@@ -105,6 +115,17 @@ class Settings(_Section):
     select: SelectSettings = SelectSettings()
     device: DeviceSettings = DeviceSettings()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _profile_first(cls, given: Any) -> Any:
+        """Put what is given on top of what the profile sets."""
+        if not isinstance(given, dict):
+            return given
+        tree: dict[str, Any] = {}
+        _merge(tree, PROFILES.get(str(given.get("profile", "default")), {}))
+        _merge(tree, given)
+        return tree
+
     @property
     def biased_epochs(self) -> int:
         """T_s, resolved."""
@@ -116,14 +137,6 @@ class Settings(_Section):
         return self.score.core_epochs or self.train.epochs
 
 
-PROFILES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "paper": {
-        "score": {"weight_update": "literal", "record": "evaluation"},
-        "select": {"losses": "raw", "restarts": 1, "fill": "global"},
-    },
-}
-
 PRESETS: dict[str, dict[str, Any]] = {
     "digits": {
         "methods": ["cb_erm", "rgbal", "tcsl_cs"],
@@ -132,34 +145,40 @@ PRESETS: dict[str, dict[str, Any]] = {
         "select": {"ratio": 0.2},
         "device": {"threads": 1},
     },
+    # Digits are too simple for TCSL_c to form a diverse distribution (appendix F): always the lowest.
+    "cmnist": {"select": {"tau": 0.0}},
 }
 
 
 def resolve(
     *,
-    profile: str = "default",
+    profile: str | None = None,
     dataset: str = "",
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Put the settings together; `overrides` has dotted names, later sources win.
+    """Put the settings together; `overrides` has dotted names. A profile or a dataset named here beats the file's.
 
     >>> resolve(profile="paper", dataset="digits", overrides={"train.epochs": 20}).biased_epochs
     2
     """
-    layers: list[dict[str, Any]] = []
-    if file is not None:
-        layers.append(_read_toml(file))
+    layers = [_read_toml(file)] if file is not None else []
     layers.append(_nested(overrides or {}))
+    named: dict[str, Any] = {}
     for layer in layers:
-        profile = layer.get("profile", profile)
+        named["profile"] = layer.get("profile", named.get("profile", "default"))
         data = layer.get("data")
-        dataset = data.get("name", dataset) if isinstance(data, dict) else dataset
-    if profile not in PROFILES:
-        raise unknown("profile", str(profile), PROFILES)
-    base: dict[str, Any] = {"profile": profile, "data": {"name": dataset}}
+        if isinstance(data, dict) and data.get("name"):
+            named["data"] = {"name": data["name"]}
+    if profile is not None:
+        named["profile"] = profile
+    if dataset:
+        named["data"] = {"name": dataset}
+    if named["profile"] not in PROFILES:
+        raise unknown("profile", str(named["profile"]), PROFILES)
+    preset = PRESETS.get(named.get("data", {}).get("name", ""), {})
     tree: dict[str, Any] = {}
-    for layer in (base, PROFILES[profile], PRESETS.get(dataset, {}), *layers):
+    for layer in (preset, *layers, named):
         _merge(tree, layer)
     try:
         settings = Settings.model_validate(tree)
@@ -173,8 +192,8 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         with open(file, "rb") as stream:
             return tomllib.load(stream)
-    except FileNotFoundError:
-        raise InputError(f"settings file {file} does not exist") from None
+    except OSError as error:
+        raise InputError(f"settings file {file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"settings file {file} is not valid TOML: {error}") from None
 
@@ -212,15 +231,12 @@ def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
             _merge(into[key], value)
         else:
-            into[key] = dict(value) if isinstance(value, Mapping) else value
+            into[key] = copy.deepcopy(value)  # a preset must not change with what is merged into its copy
 
 
 def flat(settings: Settings) -> dict[str, Any]:
-    """Return the settings as dotted names and values, T_s and T_c resolved."""
-    tree = settings.model_dump(mode="json")
-    tree["score"]["biased_epochs"] = settings.biased_epochs
-    tree["score"]["core_epochs"] = settings.core_epochs
-    return flatten(tree)
+    """Return the settings as dotted names and values; T_s and T_c only where they were set."""
+    return {name: value for name, value in flatten(settings.model_dump(mode="json")).items() if value is not None}
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -262,17 +278,21 @@ def describe(name: str) -> str:
 
 
 def to_toml(settings: Settings) -> str:
-    """Return the settings as TOML with one comment a setting; what `config.toml` in a run holds."""
+    """Return the settings as TOML with one comment a setting; what `config.toml` in a run holds.
+
+    T_s and T_c that follow from T are shown in comments, so that the file with another T still follows it.
+    """
     lines: list[str] = []
     section = None
-    for name, value in flat(settings).items():
+    derived = {"score.biased_epochs": settings.biased_epochs, "score.core_epochs": settings.core_epochs}
+    for name, value in flatten(settings.model_dump(mode="json")).items():
         *head, last = name.split(".")
         if head != section and head:
             lines += ["", f"[{'.'.join(head)}]"]
         section = head
-        comment = describe(name)
         # JSON's numbers, strings, booleans and lists of strings are TOML's, too.
-        entry = f"{last} = {json.dumps(value)}"
+        entry = f"{last} = {json.dumps(value)}" if value is not None else f"# {last} = {derived[name]}"
+        comment = describe(name)
         lines.append(f"{entry:<28} # {comment}" if comment else entry)
     return "\n".join(lines) + "\n"
 

@@ -85,7 +85,11 @@ def run_methods(
             f"{tuple(train_set.inputs.shape[1:])}; they must agree"
         )
     path = Path(out) if out is not None else default_path(settings, train_set)
-    work = {"work": "run"}
+    work = {
+        "work": "run",
+        "test": None if test_set is None else test_set.fingerprint,
+        "groups": [data.groups.digest if data and data.groups else None for data in (train_set, test_set)],
+    }
     with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
         folder = job.folder
         assert folder is not None
@@ -134,16 +138,9 @@ def opened_job(
     """
     hardware = choose(settings.device)
     factory = net if net is not None else settings.train.net
-    build_net(factory, train_set, seed=0)  # a net that does not fit is said before anything is made
-    folder = None
-    if path is not None:
-        folder = RunFolder.open(
-            path,
-            settings,
-            {**work, **_data_facts(train_set)},
-            resume=resume,
-            environment=describe_environment(),
-        )
+    # A net that does not fit is said before anything is made.
+    build_net(factory, train_set, seed=0, pretrained=settings.train.pretrained)
+    folder: RunFolder | None = None
 
     def tell(epoch: Epoch) -> None:
         if folder is not None:
@@ -151,12 +148,15 @@ def opened_job(
         if report is not None:
             report(epoch)
 
-    try:
-        with settled(settings.device):
+    with settled(settings.device):
+        if path is not None:
+            facts = {**work, **_data_facts(train_set)}
+            folder = RunFolder.open(path, settings, facts, resume=resume, environment=describe_environment())
+        try:
             yield Job(Feed.of(train_set, hardware), settings, factory, folder, tell)
-    finally:
-        if folder is not None:
-            folder.close()
+        finally:
+            if folder is not None:
+                folder.close()
 
 
 def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
@@ -169,7 +169,15 @@ def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, d
 
 
 def load_run(path: Path | str) -> Run:
-    """Read a finished run. Its models are there where its dataset is one of the known ones."""
+    """Read a finished run. Its models are there where its dataset is one of the known ones.
+
+    >>> import tempfile, tcsl
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = tcsl.debias((X, y), 0.5, settings={"train.epochs": 10}, methods=["cb_erm"], out=f"{folder}/run")
+    ...     load_run(f"{folder}/run").result == made.result
+    True
+    """
     folder = RunFolder.find(Path(path))
     result = folder.result()
     return Run(folder.path, result, load_models(path) if folder.settings().data.name in DATASETS else {})
@@ -200,9 +208,9 @@ def load_dataset(settings: Settings) -> Splits:
     return splits
 
 
-def default_path(settings: Settings, data: Dataset) -> Path:
-    """Return runs/NAME-HASH; the hash is over all settings and the data."""
-    identity = json.dumps([flat(settings), data.fingerprint], sort_keys=True)
+def default_path(settings: Settings, data: Dataset, *, seeds: int | None = None) -> Path:
+    """Return runs/NAME-HASH; the hash is over all settings, the data and, for several seeds, how many."""
+    identity = json.dumps([flat(settings), data.fingerprint, seeds], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     return Path("runs") / f"{settings.data.name or 'data'}-{settings.profile}-{digest}"
 

@@ -72,7 +72,7 @@ class RunFolder:
                 )
             folder._acquire()
         else:
-            if path.exists() and (not path.is_dir() or any(p.name != "lock" for p in path.iterdir())):
+            if path.exists() and (not path.is_dir() or any(not _begun(p.name) for p in path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
             folder._make()
             folder._acquire()
@@ -152,7 +152,9 @@ class RunFolder:
             with open(path, "a") as stream:
                 stream.write(json.dumps(asdict(epoch)) + "\n")
         except OSError as error:
-            raise RunFolderError(f"could not write {path}: {error.strerror}; then go on with --resume") from error
+            raise RunFolderError(
+                f"could not write {path}: {error.strerror}. Free some space, then go on with --resume"
+            ) from error
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the epochs reported so far; a line that a kill cut short is left out."""
@@ -200,7 +202,7 @@ class RunFolder:
         found = self.data()
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
-            for name in ("work", "coreset", "fingerprint")
+            for name in ("work", "coreset", "fingerprint", "test", "groups")
             if found.get(name) != data.get(name)
         ]
         if rows:
@@ -227,12 +229,19 @@ class RunFolder:
         except OSError:
             self.close()
             raise RunFolderError(f"another process is working in {self.path}; wait for it, or use --out") from None
+        for stale in self.path.rglob(".*.part"):  # of a process that was killed while it wrote
+            stale.unlink()
 
     def close(self) -> None:
         """Let other processes use the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _begun(name: str) -> bool:
+    """Tell whether a file is one that `RunFolder.open` writes before config.toml, if a kill leaves it at that."""
+    return name in ("lock", "data.json", "environment.json") or name.endswith(".part")
 
 
 def _json(value: Mapping[str, Any]) -> str:

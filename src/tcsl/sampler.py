@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_random_state, validate_data
 
 from tcsl.api import score, select
 from tcsl.data.dataset import make_dataset
+from tcsl.selection.quota import quota
 from tcsl.types import AnyArray, FloatArray, IntArray
 
 
@@ -20,8 +21,8 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     ratio : the part that is kept, floor(ratio n) samples
-    epochs : T; the biased model is trained for T // 10 epochs
-    net : "auto" (a small MLP for rows), a name, or a factory from the number of classes to a module
+    epochs : T, 50 by default; the biased model is trained for T // 10 epochs
+    net : a name, or a factory from the number of classes to a module; a small MLP by default
     profile : "default" or "paper"
     settings : overrides with dotted names, such as {"train.lr": 0.001}
     random_state : int, RandomState or None
@@ -48,9 +49,9 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         self,
         ratio: float = 0.1,
         *,
-        epochs: int = 50,
-        net: Any = "auto",
-        profile: str = "default",
+        epochs: int | None = None,
+        net: Any = None,
+        profile: str | None = None,
         settings: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -70,7 +71,8 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         self.classes_, encoded = np.unique(y, return_inverse=True)
         data = make_dataset(torch.from_numpy(X), torch.from_numpy(encoded.astype(np.int64)), name="X, y")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        overrides = {**(self.settings or {}), "train.epochs": self.epochs}
+        quota(self.ratio, len(X))
+        overrides = dict(self.settings or {}) | ({} if self.epochs is None else {"train.epochs": self.epochs})
         scores = score(data, net=self.net, profile=self.profile, settings=overrides, seed=seed)
         coreset = select(scores, self.ratio, profile=self.profile, settings=overrides, seed=seed)
         self.sample_indices_ = coreset.indices

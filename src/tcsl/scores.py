@@ -76,24 +76,27 @@ class Scores:
         import polars as pl
 
         frame, facts = _load(Path(path), {"id", "label", "tcsl_c", "curve"})
+        if len(frame) == 0:
+            raise InputError(f"{path}: there is no sample")
+        if frame.null_count().sum_horizontal()[0]:
+            raise InputError(f"{path}: there are empty cells; every sample needs an id, a label, TCSL_c and a curve")
         curve = frame["curve"]
         if isinstance(curve.dtype, pl.List):
             lengths = curve.list.len().unique()
             if len(lengths) != 1:
                 raise InputError(f"{path}: the curves must have one length, got {sorted(lengths.to_list())}")
             curve = curve.list.to_array(int(lengths[0]))
-        if frame.null_count().sum_horizontal()[0]:
-            raise InputError(f"{path}: there are empty cells; every sample needs an id, a label, TCSL_c and a curve")
         try:
             curves = np.ascontiguousarray(curve.to_numpy(), np.float32)
             labels = frame["label"].cast(pl.Int64).to_numpy()
             tcsl_c = frame["tcsl_c"].cast(pl.Float32).to_numpy()
         except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
             raise InputError(f"{path}: label must be integers, tcsl_c and curve numbers: {error}") from None
-        if len(labels) == 0:
-            raise InputError(f"{path}: there is no sample")
-        if labels.min() < 0:
-            raise InputError(f"{path}: labels must be 0, 1, ..., got {labels.min()}")
+        if not (frame["label"].cast(pl.Float64).to_numpy() == labels).all():
+            raise InputError(f"{path}: labels must be integers")
+        if labels.min() < 0 or labels.max() >= len(labels):
+            odd = labels.min() if labels.min() < 0 else labels.max()
+            raise InputError(f"{path}: labels must be 0 .. classes - 1, got {odd} among {len(labels)} samples")
         from tcsl.selection.tcsl_cs import tcsl_s_of
 
         g_high = frame["g_high"].to_numpy() if "g_high" in frame.columns else np.zeros(len(frame), np.bool_)
@@ -153,8 +156,17 @@ def _digest(*arrays: AnyArray) -> str:
 
 
 def _save(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
+    import polars as pl
+
     text = json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)
-    write_atomic(path, lambda place: frame.write_parquet(place, metadata={"tcsl": text}))
+
+    def write(place: Path) -> None:
+        try:
+            frame.write_parquet(place, metadata={"tcsl": text})
+        except pl.exceptions.PolarsError as error:  # a full disk comes as one of these
+            raise OSError(str(error)) from error
+
+    write_atomic(path, write)
 
 
 def _load(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, Any]]:

@@ -113,6 +113,8 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
             text += (
                 f"; of the {found['minority']} that truly do, it has {found['recall']:.2f} "
                 f"(precision {precision}, AUC of TCSL_s {found['auc']:.3f})"
+                if found["auc"] is not None
+                else "; there is no majority to tell them from"
             )
         notes.append(text)
     times = [sum(stages.values()) for stages in summary["seconds"]]

@@ -151,12 +151,35 @@ def test_several_seeds_side_by_side(tcsl_command, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / "seed-1" / name).read_bytes()
 
 
+def test_one_seed_and_several_have_folders_of_their_own(tcsl_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "digits", "--method", "cb_erm", *SMALL, "--quiet", "--json"]
+    several = json.loads(tcsl_command(*words, "--seeds", "1")[1])["path"]
+    one = json.loads(tcsl_command(*words)[1])["path"]
+    assert one != several
+
+
+def test_the_seed_of_a_settings_file_is_used(tcsl_command, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(tcsl_command("config", "show", "--dataset", "digits", "--set", "seed=3")[1])
+    words = ["run", "digits", "--config", file, "--method", "cb_erm", *SMALL, "--quiet", "--json"]
+    assert json.loads(tcsl_command(*words, "--out", tmp_path / "a")[1])["seeds"] == [3]
+    assert json.loads(tcsl_command(*words, "--out", tmp_path / "b", "--seed", "4")[1])["seeds"] == [4]
+
+
+def test_a_run_in_which_all_samples_conflict_is_shown(tcsl_command, tmp_path):
+    words = ["run", "digits", *SMALL, "--set", "data.options.alpha=0", "--quiet", "--out", tmp_path / "x"]
+    code, out, _ = tcsl_command(*words)
+    assert code == 0
+    assert "no majority to tell them from" in " ".join(out.split())
+
+
 def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):
     code, _, err = tcsl_command(
         "run", "digits", "--seeds", "2", "--out", tmp_path / "x", *SMALL, "--set", "train.lr=1e30"
     )
     assert code == 2
-    assert re.search(r"error: seed [01]: the loss became infinite or NaN in epoch 1", err)
+    assert re.search(r"error: seed [01]: the loss or the weights became infinite or NaN in epoch 1", err)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +190,7 @@ def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):
         (["run", "digits", "--seeds", "0"], "--seeds must be 1 or more"),
         (["run", "digits", "--seeds", "2", "--jobs", "0"], "--jobs must be 1 or more"),
         (["run", "digits", "--set", "train.lrr=1"], "did you mean 'train.lr'"),
-        (["run", "digits", "--config", "none.toml"], "none.toml does not exist"),
+        (["run", "digits", "--config", "none.toml"], "none.toml cannot be read: No such file"),
         (["run", "digits", "--method", "rgball"], "did you mean 'rgbal'"),
         (["show", "/"], "is not a run folder"),
         (["select", "none.parquet"], "does not exist"),
@@ -192,7 +215,8 @@ def test_config_show(tcsl_command):
     _, out, _ = tcsl_command("config", "show", "--compare", "--json")
     assert json.loads(out)["select.fill"] == {"default": "class", "paper": "global"}
     _, out, _ = tcsl_command("config", "show", "--json", "--set", "train.epochs=100")
-    assert json.loads(out)["score.biased_epochs"] == 10
+    assert json.loads(out)["train.epochs"] == 100
+    assert "# biased_epochs = 10" in tcsl_command("config", "show", "--set", "train.epochs=100")[1]
 
 
 @pytest.mark.parametrize(

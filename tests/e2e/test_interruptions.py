@@ -12,7 +12,7 @@ import pytest
 
 RUN = [
     *[sys.executable, "-m", "tcsl", "run", "digits", "--device", "cpu", "--method", "cb_erm", "--method", "tcsl_cs"],
-    *["--set", "train.epochs=30", "--set", "data.options.per_class=30"],
+    *["--set", "train.epochs=30", "--set", "data.options.per_class=30", "--ratio", "0.25"],
 ]
 RESULTS = ("scores.parquet", "coreset.parquet")
 

@@ -58,7 +58,7 @@ def test_without_groups_it_says_what_cannot_be_known():
 
 def test_an_empty_group_is_named_and_not_the_worst():
     known = groups(np.zeros(6, int), np.zeros(6, int))
-    sample = make_dataset(torch.zeros(6, 2), torch.zeros(6, dtype=int), groups=known, num_classes=2)
+    sample = make_dataset(torch.zeros(6, 2), torch.zeros(6, dtype=int), groups=known, class_names="ab", test=True)
     found = evaluate_predictions(np.zeros(6, int), sample, train_groups=groups())
     assert found.wga == 1
     assert "a, v, b, u, b, v: no test sample" in found.unknown[0]

@@ -35,12 +35,14 @@ def test_wkmeans_by_hand():
 
 
 def test_wkmeans_weights_move_the_boundary():
-    # Unweighted, 4 joins 10; with weight 100 on 10 the far centre stays there and 4 goes to the near one.
-    rows = column(0, 4, 10)
+    # Unweighted: centres 2 and 7.75, and 5.5 stays with 10. With weight 100 on 10 its centre is 9.96, and 5.5 leaves.
+    rows = column(0, 4, 5.5, 10)
     start = np.array([[[0.0], [10.0]]])
-    heavy = wkmeans(rows, np.array([1, 1, 100], np.float32), rng=RNG(0), initial=start)
-    assert heavy.second.tolist() == [False, False, True]
-    assert heavy.centres.ravel().tolist() == pytest.approx([2, 10])
+    light = wkmeans(rows, np.ones(4, np.float32), rng=RNG(0), initial=start)
+    assert light.second.tolist() == [False, False, True, True]
+    heavy = wkmeans(rows, np.array([1, 1, 1, 100], np.float32), rng=RNG(0), initial=start)
+    assert heavy.second.tolist() == [False, False, False, True]
+    assert heavy.centres.ravel().tolist() == pytest.approx([9.5 / 3, 10])
 
 
 def test_wkmeans_on_bounded_losses_by_hand():
@@ -73,6 +75,16 @@ def test_wkmeans_keeps_the_tightest_restart():
 
 def test_wkmeans_of_equal_rows_is_nothing_to_separate():
     assert wkmeans(np.ones((5, 2), np.float32), np.ones(5, np.float32), rng=RNG(0)) is None
+
+
+@pytest.mark.parametrize("losses", ["raw", "bounded"])
+@pytest.mark.parametrize("seed", range(20))
+def test_wkmeans_tells_rows_apart_that_differ_in_the_last_digits(losses, seed):
+    """Ten classes at the start of training: every loss is log(10) and a few units in the last place."""
+    rng = RNG(seed)
+    rows = (np.float32(2.302585) + 1e-6 * rng.integers(0, 4, (50, 3))).astype(np.float32)
+    found = wkmeans(rows, rows.mean(1), rng=rng, losses=losses, restarts=3)
+    assert 0 < found.second.sum() < 50
 
 
 def test_wkmeans_finds_the_one_row_that_differs_among_many():

@@ -52,7 +52,7 @@ def test_permuting_rows_permutes_clusters(seed, n, losses):
     rng = np.random.default_rng(seed)
     rows = curves_of(rng, n)
     weights = rows.mean(1)
-    start = rows[[0, n - 1]]
+    start = rows[[0, n - 1]] if losses == "raw" else 1 - np.exp(-rows[[0, n - 1]])
     order = rng.permutation(n)
     here = cluster(rows, weights, start, losses=losses)
     there = cluster(rows[order], weights[order], start, losses=losses)

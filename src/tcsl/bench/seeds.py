@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import signal
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -145,6 +146,8 @@ def _run_all(
                 warnings.warn(f"seed {seed}: {value}", TcslWarning, stacklevel=2)
             elif kind == "error":
                 raise value
+            elif kind == "crash":
+                raise RuntimeError(f"seed {seed} failed:\n{value}")
             elif kind == "done":
                 results[seed] = value
                 running.pop(seed).join()
@@ -181,3 +184,5 @@ def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
         queue.put((seed, "done", run.result))
     except TcslError as error:
         queue.put((seed, "error", type(error)(f"seed {seed}: {error}")))
+    except Exception:
+        queue.put((seed, "crash", traceback.format_exc()))

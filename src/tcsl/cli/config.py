@@ -21,7 +21,7 @@ def _group() -> None:
 @app.command()
 def show(
     dataset: Annotated[str, typer.Option(help="With the preset of this dataset.", show_default=False)] = "",
-    profile: options.Profile = "default",
+    profile: options.Profile = None,
     config: options.Config = None,
     set_: options.Set = None,
     compare: Annotated[bool, typer.Option("--compare", help="Show only what differs between the profiles.")] = False,

@@ -16,8 +16,14 @@ from tcsl.config import Settings, parse_override, resolve
 
 Dataset = Annotated[str, typer.Argument(help="A known dataset: digits.", show_default=False)]
 Ratio = Annotated[float | None, typer.Option(help="r in (0, 1]: the part that is kept.", show_default=False)]
-Seed = Annotated[int, typer.Option(help="Of the data's draw, the weights, the order and the selection.")]
-Profile = Annotated[str, typer.Option(help="default (what measured best) or paper (literal everywhere).")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Of the data's draw, the weights, the order, the selection; 0 by default.", show_default=False),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="default (what measured best) or paper (literal everywhere).", show_default=False),
+]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", show_default=False)]
 Set = Annotated[
     list[str] | None,
@@ -34,15 +40,19 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 def settings_from(
     dataset: str,
     *,
-    profile: str,
+    profile: str | None,
     config: Path | None,
     set_: list[str] | None,
     **named: Any,
 ) -> Settings:
     """Put the settings of a command together; `named` are dotted names with __ for the dot, None where not given."""
-    overrides = dict(parse_override(text) for text in set_ or [])
-    overrides |= {name.replace("__", "."): value for name, value in named.items() if value is not None}
-    return resolve(profile=profile, dataset=dataset, file=config, overrides=overrides)
+    return resolve(profile=profile, dataset=dataset, file=config, overrides=overrides_from(set_, **named))
+
+
+def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:
+    """Return the overrides of a command by dotted names."""
+    given = {name.replace("__", "."): value for name, value in named.items() if value is not None}
+    return dict(parse_override(text) for text in set_ or []) | given
 
 
 def print_json(value: Any) -> None:

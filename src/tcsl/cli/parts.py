@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def score(
     dataset: options.Dataset,
     out: Annotated[Path, typer.Option(help="The run folder; scores.parquet is written there.", show_default=False)],
-    seed: options.Seed = 0,
-    profile: options.Profile = "default",
+    seed: options.Seed = None,
+    profile: options.Profile = None,
     config: options.Config = None,
     set_: options.Set = None,
     resume: options.Resume = False,
@@ -40,9 +40,9 @@ def score(
     from tcsl.running import load_dataset
 
     data = load_dataset(settings).train
-    with resumable(out), ProgressBars({seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
+    with resumable(out), ProgressBars({settings.seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
-            data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(seed, epoch)
+            data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(settings.seed, epoch)
         )
     path = out / "scores.parquet"
     high = int(scores.g_high.sum())
@@ -69,7 +69,9 @@ def select(
         int | None,
         typer.Option(help="By default the seed that the scores were made with.", show_default=False),
     ] = None,
-    profile: options.Profile = "default",
+    profile: Annotated[
+        str | None, typer.Option(help="By default the profile that the scores were made with.", show_default=False)
+    ] = None,
     config: options.Config = None,
     set_: options.Set = None,
     as_json: options.Json = False,
@@ -79,11 +81,11 @@ def select(
     Example: tcsl select runs/scores/scores.parquet --ratio 0.2
     """
     from tcsl.scores import Scores
-    from tcsl.selection.coreset import coreset_from_scores
+    from tcsl.selection.coreset import coreset_from_scores, settings_like
 
     table = Scores.load(scores / "scores.parquet" if scores.is_dir() else scores)
-    chosen_seed = seed if seed is not None else int(table.facts.get("seed", 0))
-    settings = settings_from("", profile=profile, config=config, set_=set_, select__ratio=ratio, seed=chosen_seed)
+    overrides = options.overrides_from(set_, select__ratio=ratio)
+    settings = settings_like(table, profile=profile, seed=seed, file=config, overrides=overrides)
     coreset = coreset_from_scores(table, settings)
     folder = scores if scores.is_dir() else scores.parent
     path = out if out is not None else folder / f"coreset-{settings.select.ratio:g}.parquet"
@@ -104,7 +106,7 @@ def train(
     coreset: Annotated[
         Path | None, typer.Option(help="A coreset.parquet; everything by default.", show_default=False)
     ] = None,
-    seed: options.Seed = 0,
+    seed: options.Seed = None,
     config: options.Config = None,
     set_: options.Set = None,
     resume: options.Resume = False,
@@ -117,7 +119,7 @@ def train(
     Example: tcsl train digits --coreset runs/demo/coreset.parquet --out runs/mine
     """
     settings = settings_from(
-        dataset, profile="default", config=config, set_=set_, device__device=device, seed=seed, methods=[]
+        dataset, profile=None, config=config, set_=set_, device__device=device, seed=seed, methods=[]
     )
     from tcsl import api
     from tcsl.pipeline import final_stage
@@ -128,14 +130,14 @@ def train(
     splits = load_dataset(settings)
     kept = None if coreset is None else Coreset.load(coreset)
     plan = final_stage("final")(settings, len(splits.train))
-    with resumable(out), ProgressBars({seed: plan}, quiet=quiet) as bars:
+    with resumable(out), ProgressBars({settings.seed: plan}, quiet=quiet) as bars:
         model = api.train(
             splits.train,
             kept,
             settings=settings,
             out=out,
             resume=resume,
-            report=lambda epoch: bars.report(seed, epoch),
+            report=lambda epoch: bars.report(settings.seed, epoch),
         )
     if splits.test is not None:
         evaluation = api.evaluate(model, splits.test, train=splits.train, settings=settings)

@@ -15,7 +15,7 @@ from tcsl.errors import InputError
 def run(
     dataset: options.Dataset,
     ratio: options.Ratio = None,
-    seed: options.Seed = 0,
+    seed: options.Seed = None,
     seeds: Annotated[
         int | None, typer.Option(help="Run this many seeds, from --seed on, and compare.", show_default=False)
     ] = None,
@@ -23,7 +23,7 @@ def run(
         list[str] | None,
         typer.Option(help="cb_erm, random, rgbal, tcsl_cs; may be repeated.", show_default=False),
     ] = None,
-    profile: options.Profile = "default",
+    profile: options.Profile = None,
     config: options.Config = None,
     set_: options.Set = None,
     out: Annotated[
@@ -64,8 +64,9 @@ def run(
     stages = [METHODS.get(name).stages for name in settings.methods]
     splits = load_dataset(settings)
     plan = {name: steps for plan in stages for name, steps in plan(settings, len(splits.train)).items()}
-    path = out if out is not None else default_path(settings, splits.train)
-    wanted = range(seed, seed + (seeds or 1))
+    path = out if out is not None else default_path(settings, splits.train, seeds=seeds)
+    first = settings.seed
+    wanted = range(first, first + (seeds or 1))
     with resumable(path), ProgressBars(dict.fromkeys(wanted, plan), quiet=quiet) as bars:
         if seeds is None:
             result = run_methods(
@@ -74,7 +75,7 @@ def run(
                 settings,
                 out=path,
                 resume=resume,
-                report=lambda epoch: bars.report(seed, epoch),
+                report=lambda epoch: bars.report(first, epoch),
             ).result
             summary = summarise_results([result])
         else:

@@ -18,15 +18,22 @@ Data: TypeAlias = Any  # Dataset | torch.utils.data.Dataset of (x, y) pairs | (X
 
 
 def as_dataset(
-    data: Data, *, groups: AnyArray | None = None, name: str = "data", like: Dataset | None = None
+    data: Data,
+    *,
+    groups: AnyArray | None = None,
+    name: str = "data",
+    test: bool = False,
+    like: Dataset | None = None,
 ) -> Dataset:
     """Return `data` as a Dataset.
 
     Parameters
     ----------
-    data : a Dataset of ours, a torch Dataset of (x, y) pairs, or a pair of arrays (X, y) with X of shape (n, ...)
+    data : a Dataset of ours, a torch Dataset of (x, y) pairs, or a pair of arrays (X, y) with X of shape (n, ...). A
+        torch Dataset is read once, so random transforms in it are drawn once: use `train.augment` instead
     groups : (n,) one attribute value a sample (numbers or text), for evaluation only
-    like : the training set, where `data` is a test set: its classes and its majority attributes are used
+    test : whether classes may be missing
+    like : the training set of a test set: its classes and its majority attributes are used
 
     >>> as_dataset((np.eye(4), [0, 1, 0, 1])).inputs.shape
     torch.Size([4, 4])
@@ -36,13 +43,7 @@ def as_dataset(
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
         return data
     inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
-    made = make_dataset(
-        inputs,
-        labels,
-        name=name,
-        num_classes=like.num_classes if like else None,
-        class_names=like.class_names if like else None,
-    )
+    made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
     return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
 
 
@@ -87,7 +88,7 @@ def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
             f"got {type(data).__name__}"
         )
     inputs: list[Tensor] = []
-    labels: list[int] = []
+    labels: list[Any] = []
     for i in range(len(data)):
         item = data[i]
         if not (isinstance(item, tuple | list) and len(item) == 2):
@@ -102,8 +103,11 @@ def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
         labels.append(item[1])
     if not inputs:
         raise InputError(f"{name}: there is no sample")
-    stacked = torch.stack(inputs)
-    return stacked if stacked.dtype == torch.uint8 else stacked.float(), torch.as_tensor(labels)
+    try:
+        return torch.stack(inputs), torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError):
+        odd = next((i, y) for i, y in enumerate(labels) if not isinstance(y, int | float | np.number | Tensor))
+        raise InputError(f"{name}: labels must be integers, got {odd[1]!r} at index {odd[0]}") from None
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:

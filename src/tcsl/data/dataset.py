@@ -95,17 +95,37 @@ def make_dataset(
     groups: Groups | None = None,
     name: str = "data",
     views: Mapping[str, Tensor] | None = None,
-    num_classes: int | None = None,
+    test: bool = False,
 ) -> Dataset:
-    """Check the parts and put them together; `num_classes` is given for a test set, which may lack classes."""
-    n = len(inputs)
-    if len(labels) != n:
-        raise InputError(f"{name}: {n} inputs but {len(labels)} labels; there must be one label a sample")
-    labels = check_labels(labels, name, num_classes)
-    classes = num_classes or int(labels.max()) + 1
-    if class_names is not None and len(class_names) != classes:
-        raise InputError(f"{name}: {classes} classes but {len(class_names)} class names")
-    if inputs.is_floating_point():
+    """Check the parts and put them together.
+
+    Parameters
+    ----------
+    inputs : (n, ...) uint8 images, or float images or rows
+    labels : (n,) integers, 0 .. classes - 1; in a test set, classes may be missing
+    ids : (n,) by default 0 .. n - 1
+    views : other inputs (n, ...) of the same samples
+
+    >>> len(make_dataset(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])))
+    4
+    """
+    n = len(inputs) if inputs.ndim else 0
+    for what, length in (
+        ("labels", len(labels) if labels.ndim else 0),
+        *((v, len(x)) for v, x in (views or {}).items()),
+    ):
+        if length != n:
+            raise InputError(f"{name}: {n} inputs but {length} {what}; there must be one a sample")
+    if inputs.ndim < 2 and n:
+        raise InputError(f"{name}: a sample must have one dimension or more, got inputs of shape {tuple(inputs.shape)}")
+    labels, classes = check_labels(labels, name, gaps=test)
+    if class_names is not None:
+        if classes > len(class_names) or (classes < len(class_names) and not test):
+            raise InputError(f"{name}: {classes} classes but {len(class_names)} class names")
+        classes = len(class_names)
+    inputs = inputs.detach().cpu()
+    if inputs.dtype != torch.uint8:
+        inputs = inputs.float()
         bad = ~torch.isfinite(inputs).flatten(1).all(1)
         if bad.any():
             raise InputError(
@@ -113,6 +133,7 @@ def make_dataset(
                 f"{int(bad.nonzero()[0])}; impute or remove them"
             )
     ids = np.arange(n) if ids is None else np.asarray(ids)
+    ids = ids.astype(str) if ids.dtype == object else ids
     if len(ids) != n:
         raise InputError(f"{name}: {n} samples but {len(ids)} ids")
     if len(np.unique(ids)) != n:
@@ -124,33 +145,34 @@ def make_dataset(
     return Dataset(inputs, labels, names, ids, name, dict(views or {}), groups)
 
 
-def check_labels(labels: Tensor, name: str, num_classes: int | None = None) -> Tensor:
-    """Return the labels as int64; refuse what is not 0 .. classes - 1 without gaps."""
+def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:
+    """Return the labels as int64 and the number of classes; refuse what is not 0 .. classes - 1.
+
+    Parameters
+    ----------
+    gaps : whether a class may have no sample, as in a test set
+    """
+    encode = "encode classes with numpy.unique(y, return_inverse=True)[1]"
     if labels.ndim != 1:
         raise InputError(f"{name}: labels must have shape (n,), got {tuple(labels.shape)}")
     if len(labels) == 0:
         raise InputError(f"{name}: there is no sample")
+    labels = labels.detach().cpu()
     if labels.is_floating_point() or labels.is_complex():
         whole = torch.isfinite(labels) & (labels == labels.round())
         if not bool(whole.all()):
             at = int((~whole).nonzero()[0])
-            raise InputError(
-                f"{name}: labels must be integers, got {labels[at].item()} at index {at}; "
-                "encode classes with numpy.unique(y, return_inverse=True)[1]"
-            )
+            raise InputError(f"{name}: labels must be integers, got {labels[at].item()} at index {at}; {encode}")
     labels = labels.to(torch.int64)
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or (num_classes is not None and high >= num_classes):
-        top = f"{num_classes - 1}" if num_classes else "classes - 1"
-        raise InputError(f"{name}: labels must be 0 .. {top}, got {low if low < 0 else high}")
-    if num_classes is None:
-        counts = torch.bincount(labels)
-        if (counts == 0).any():
-            gap = int((counts == 0).nonzero()[0])
-            raise InputError(
-                f"{name}: labels must be 0 .. {high} without gaps, but no sample has label {gap}; "
-                "encode classes with numpy.unique(y, return_inverse=True)[1]"
-            )
-        if high == 0:
-            raise InputError(f"{name}: all samples have one class; a shortcut needs two or more to tell apart")
-    return labels
+    present = labels.unique()
+    low, high = int(present[0]), int(present[-1])
+    if low < 0:
+        raise InputError(f"{name}: labels must be 0 .. classes - 1, got {low}")
+    if gaps:
+        return labels, high + 1
+    if len(present) != high + 1:
+        gap = int((present != torch.arange(len(present))).nonzero()[0])
+        raise InputError(f"{name}: labels must be 0 .. {high} without gaps, but no sample has label {gap}; {encode}")
+    if high == 0:
+        raise InputError(f"{name}: all samples have one class; a shortcut needs two or more to tell apart")
+    return labels, high + 1

@@ -75,11 +75,12 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120) -> Splits:
     colours_at_test = np.tile(np.arange(10), len(test) // 10)
     return Splits(
         _coloured(images[train], digits[train], np.concatenate(train_colours), train, "digits, training"),
-        _coloured(images[test], digits[test], colours_at_test, test, "digits, test"),
+        # Ten samples of one image need ten ids; a training id must not tell the colour.
+        _coloured(images[test], digits[test], colours_at_test, 10 * test + colours_at_test, "digits, test"),
     )
 
 
-def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, rows: IntArray, name: str) -> Dataset:
+def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, ids: IntArray, name: str) -> Dataset:
     """Paint digits (n, 64) with intensities 0 .. 16 in their colours, and make the two views."""
     shape = (intensity / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     flat = np.broadcast_to(shape.mean((1, 2, 3), keepdims=True), shape.shape)
@@ -90,7 +91,7 @@ def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, rows: In
         _uint8(shape * paint),
         torch.from_numpy(labels),
         class_names=names,
-        ids=np.array([f"{row}-{_NAMES[colour]}" for row, colour in zip(rows, colours, strict=True)]),
+        ids=ids,
         groups=make_groups(
             labels,
             colours,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,11 @@ class Groups:
     cell_names: tuple[str, ...]
     attribute_names: tuple[str, ...]
     majority: IntArray
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the group and the minority mark of every sample."""
+        return hashlib.sha256(self.group.astype("<i8").tobytes() + self.minority.tobytes()).hexdigest()
 
     def counts(self) -> IntArray:
         """Return how many samples each group has."""

@@ -10,7 +10,7 @@ from tcsl.selection.coreset import coreset_from_scores
 
 def _run(job: Job) -> Outcome:
     scores = score_stages(job)
-    coreset = coreset_from_scores(scores, job.settings)
+    coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high)
     return Outcome(train_final(job, "tcsl_cs", coreset), coreset, scores)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tcsl.config import Settings
-from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.recording import LossSum
@@ -18,8 +17,6 @@ def train_csl(
     settings: Settings,
     *,
     seed: int,
-    stage: str = "csl",
-    checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> Tensor:
     """Train `net` in place by CB ERM for T epochs and return the mean over epochs of each sample's loss, (n,)."""
@@ -28,13 +25,12 @@ def train_csl(
         net,
         feed,
         settings.train,
-        stage=stage,
+        stage="csl",
         steps=steps_of(len(feed), settings.train),
         seed=seed,
         log_weights=class_balanced(feed.labels, feed.data.num_classes),
         recorder=total,
         record=settings.score.record,
-        checkpoint=checkpoint,
         report=report,
     )
     return total.mean(settings.train.epochs)

@@ -74,7 +74,9 @@ def select_coreset(
     """Stage 2: return the indices of exactly floor(r n) samples, ascending.
 
     All of G_high, or a uniform sample of it where it exceeds the quota; what is left is filled from G_low by TCSL_c:
-    the lowest (r >= tau) or spread over bins (r < tau), over all classes at once or by the classes' shares.
+    the lowest (r >= tau) or one of each bin in turn (r < tau), over all classes at once or by the classes' shares.
+    Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
+    bins are not reached.
     """
     n = len(labels)
     total = quota(settings.ratio, n)
@@ -126,16 +128,26 @@ def _warn_of_lost_classes(labels: IntArray, chosen: IntArray) -> None:
 
 
 def select_tcsl_cs(
-    curves: FloatArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
+    curves: FloatArray,
+    tcsl_c: FloatArray,
+    labels: IntArray,
+    settings: SelectSettings,
+    *,
+    seed: int,
+    g_high: BoolArray | None = None,
 ) -> Selection:
-    """Run both stages on plain arrays: loss curves (n, T_s), TCSL_c (n,), labels (n,)."""
+    """Run both stages on plain arrays: loss curves (n, T_s), TCSL_c (n,), labels (n,).
+
+    `g_high` (n,) spares the first stage where it is known, from an earlier call or, as an ablation, from the groups.
+    """
     for name, array in (("curves", curves), ("tcsl_c", tcsl_c)):
         if len(array) != len(labels):
             raise InputError(f"{len(labels)} labels but {len(array)} rows of {name}; there must be one a sample")
         if not np.isfinite(array.sum(dtype=np.float64)):
             raise InputError(f"{name} has NaN or infinite values: the run that made them did not finish well")
     quota(settings.ratio, len(labels))
-    g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
+    if g_high is None:
+        g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
     return Selection(select_coreset(g_high, tcsl_c, labels, settings, seed=seed), g_high)
 
 

@@ -64,8 +64,8 @@ def wkmeans(
     Notes
     -----
     A row as close to both centres goes to the first, as in `argmin`. A cluster whose rows all have weight 0 keeps its
-    centre. No cluster can run empty: the weighted mean of a cluster's rows is closer to at least one of them than any
-    other point that far away.
+    centre. Between two clusters none runs empty: the weighted mean of a cluster's rows is closer to at least one of
+    them than the other mean is. Only rows that differ by less than float32 can tell break that; they count as equal.
 
     >>> low, high = np.zeros((9, 2), np.float32), np.ones((1, 2), np.float32)
     >>> rows = np.concatenate([low, high])
@@ -78,7 +78,7 @@ def wkmeans(
         initial = _random_centres(rows, restarts, rng)
         if initial is None:
             return None
-    centres = np.array(initial, np.float64)
+    centres = np.array(initial, np.float64) - rows.origin
     active = np.arange(len(centres))
     iterations = np.zeros(len(centres), np.int64)
     inertia = np.full(len(centres), np.inf)
@@ -92,18 +92,22 @@ def wkmeans(
         if len(active) == 0:
             break
     best = int(inertia.argmin())
-    return Clusters(rows.second(centres[best]), centres[best], float(inertia[best]), int(iterations[best]))
+    second = rows.second(centres[best])
+    if second.all() or not second.any():
+        return None
+    return Clusters(second, centres[best] + rows.origin, float(inertia[best]), int(iterations[best]))
 
 
 class _Rows:
-    """The rows to be clustered, read a block at a time."""
+    """The rows to be clustered, read a block at a time, relative to the first: nearly equal rows stay apart."""
 
     def __init__(self, curves: FloatArray, weights: FloatArray, *, bounded: bool) -> None:
         self.curves, self.weights, self.bounded = curves, weights, bounded
         self.size = max(1, _BLOCK_VALUES // curves.shape[1])
+        self.origin = self.row(0)
 
     def row(self, i: int) -> AnyArray:
-        """Return one row."""
+        """Return one row, as it is."""
         row: AnyArray = self._transform(self.curves[i : i + 1])[0]
         return row
 
@@ -111,11 +115,13 @@ class _Rows:
         """Yield the rows."""
         for start in range(0, len(self.curves), self.size):
             at = slice(start, start + self.size)
-            yield at, self._transform(self.curves[at])
+            block = self._transform(self.curves[at])
+            yield at, np.subtract(block, self.origin, out=block)
 
     def _transform(self, block: FloatArray) -> FloatArray:
+        """Return a new array: the losses, or 1 - exp(-loss)."""
         if not self.bounded:
-            return np.ascontiguousarray(block, np.float32)
+            return np.array(block, np.float32)
         out = np.negative(block, dtype=np.float32)
         np.expm1(out, out=out)
         return np.negative(out, out=out)
@@ -172,7 +178,8 @@ def _random_centres(rows: _Rows, restarts: int, rng: np.random.Generator) -> Any
             second = rows.row(int(rng.integers(n)))
         else:
             # Nearly all rows are equal: draw among those that differ.
-            others = np.concatenate([at.start + np.flatnonzero((b != first).any(1)) for at, b in rows.blocks()])
+            relative = first - rows.origin
+            others = np.concatenate([at.start + np.flatnonzero((b != relative).any(1)) for at, b in rows.blocks()])
             if len(others) == 0:
                 return None
             second = rows.row(int(rng.choice(others)))

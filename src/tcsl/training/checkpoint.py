@@ -34,21 +34,6 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str | int]]:
     return tensors, facts
 
 
-def save_model(path: Path, net: nn.Module, **facts: str | int) -> None:
-    """Write a net's parameters and buffers."""
-    save_tensors(path, net.state_dict(), **facts)
-
-
-def load_model(path: Path, net: nn.Module) -> nn.Module:
-    """Read a net's parameters and buffers into `net`."""
-    tensors, _ = load_tensors(path)
-    try:
-        net.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise RunFolderError(f"{path} does not fit the net: {error}") from None
-    return net
-
-
 @dataclass(frozen=True)
 class Checkpoint:
     """Where one training stage saves its state after an epoch, and finds it again."""

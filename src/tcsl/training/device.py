@@ -34,7 +34,9 @@ class Hardware:
     def place(self, net: nn.Module) -> nn.Module:
         """Move a net to the device."""
         net = net.to(self.device)
-        return net.to(memory_format=torch.channels_last) if self.channels_last else net
+        if self.channels_last and all(p.ndim <= 4 for p in net.parameters()):
+            return net.to(memory_format=torch.channels_last)
+        return net
 
     def layout(self, inputs: Tensor) -> Tensor:
         """Lay out a batch as the net wants it."""

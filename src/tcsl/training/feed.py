@@ -33,7 +33,7 @@ class Feed:
 
     def subset(self, indices: IntArray) -> Feed:
         """Return a feed of the samples at these indices, numbered from 0; no input is copied."""
-        index = torch.from_numpy(indices).to(self.hardware.device)
+        index = torch.tensor(indices, device=self.hardware.device)
         rows = index if self.rows is None else self.rows[index]
         return replace(self, labels=self.labels[index], rows=rows)
 

@@ -8,12 +8,13 @@ per-sample loss is formed (`objective`), how samples are weighted (`log_weights`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from tcsl.config import TrainSettings
 from tcsl.errors import InputError, NonFiniteLoss
@@ -95,9 +96,14 @@ def fit(
         tables["recorded"] = recorder.table
     step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
     sizes = batch_sizes(len(feed), settings.batch_size)
+    if min(sizes) == 1 and any(isinstance(module, _BatchNorm) for module in net.modules()):
+        raise InputError(
+            f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: use another train.batch_size"
+        )
     epochs = -(-steps // len(sizes))
 
-    for epoch in range(step // len(sizes), epochs):
+    # A checkpoint is taken after an epoch, the last of which may be cut short.
+    for epoch in range(-(-step // len(sizes)), epochs):
         started = time.perf_counter()
         stream = derive(seed, stage, epoch)
         order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream)).to(hardware.device)
@@ -127,7 +133,11 @@ def fit(
             for batch, logits in evaluate_batches(net, feed):
                 recorder.record(epoch, batch.indices, cross_entropy(logits, batch).recorded)
         mean_loss = float(total) / len(batches)
-        _check_finite(mean_loss, recorder, stage=stage, epoch=epoch, settings=settings, checkpoint=checkpoint)
+        checked = [total, *([recorder.table] if recorder else []), *net.parameters()]
+        if epoch + 1 == epochs:
+            checked.append(_last_logits(net, feed, batches[-1]))
+        if not all_finite(checked):
+            raise NonFiniteLoss(_advice(stage, epoch, settings, checkpoint))
         if after_epoch is not None and whole:
             after_epoch(epoch)
         due = settings.views_every and (epoch + 1) % settings.views_every == 0
@@ -140,22 +150,27 @@ def fit(
     return net.eval()
 
 
-def _check_finite(
-    loss: float,
-    recorder: Recorder | None,
-    *,
-    stage: str,
-    epoch: int,
-    settings: TrainSettings,
-    checkpoint: Checkpoint | None,
-) -> None:
-    finite = torch.isfinite(torch.tensor(loss))
-    if recorder is not None:
-        finite = finite & torch.isfinite(recorder.table).all().cpu()
-    if not bool(finite):
-        kept = f" The state after epoch {epoch} is kept in {checkpoint.path}." if checkpoint and epoch else ""
-        raise NonFiniteLoss(
-            f"the loss became infinite or NaN in epoch {epoch + 1} of stage {stage!r}.{kept} "
-            f"Try a lower learning rate (train.lr is {settings.lr:g}; {settings.lr / 10:g} is a good next try), "
-            "or device.precision=float32"
-        )
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether no value is infinite or NaN; waits for the device once.
+
+    >>> all_finite([torch.zeros(2), torch.tensor([1.0, torch.inf])])
+    False
+    """
+    return bool(torch.stack([torch.isfinite(tensor.detach()).all() for tensor in tensors]).all())
+
+
+@torch.inference_mode()
+def _last_logits(net: nn.Module, feed: Feed, index: Tensor) -> Tensor:
+    """Return what the finished net says of a batch: weights can be finite and still useless."""
+    with feed.hardware.autocast():
+        logits: Tensor = net.eval()(feed.batch(index).inputs)
+    return logits
+
+
+def _advice(stage: str, epoch: int, settings: TrainSettings, checkpoint: Checkpoint | None) -> str:
+    kept = f" The state after epoch {epoch} is kept in {checkpoint.path}." if checkpoint and epoch else ""
+    return (
+        f"the loss or the weights became infinite or NaN in epoch {epoch + 1} of stage {stage!r}.{kept} "
+        f"Try a lower learning rate (train.lr is {settings.lr:g}; {settings.lr / 10:g} is a good next try) or "
+        "device.precision=float32, in a new run folder"
+    )

@@ -5,7 +5,8 @@ A net takes the raw inputs of the dataset: `Normalise` is its first layer, so a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import torch
@@ -89,12 +90,14 @@ def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bo
     net : a name (`small_cnn`, `mlp`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the number of
         classes to a module
     """
+    if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
+        raise InputError("train.pretrained is for nets of torchvision and timm; a factory loads its own weights")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     if not isinstance(module, nn.Module):
         raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
-    model = nn.Sequential(_normalise(data, imagenet=pretrained), module)
+    model = nn.Sequential(_published_normalise(module, data) if pretrained else _normalise(data), module)
     _check_output(model, data)
     return model
 
@@ -128,7 +131,8 @@ def _torchvision(name: str, num_classes: int, channels: int, pretrained: bool) -
         raise unknown("torchvision net", name, models.list_models())
     if channels != 3:
         raise InputError(f"torchvision:{name} takes 3 channels, got {channels}; timm's nets take any number")
-    module: nn.Module = models.get_model(name, weights="DEFAULT" if pretrained else None)
+    with _downloading(f"torchvision:{name}"):
+        module: nn.Module = models.get_model(name, weights="DEFAULT" if pretrained else None)
     for attribute in ("fc", "classifier", "head", "heads"):
         head = getattr(module, attribute, None)
         if isinstance(head, nn.Linear):
@@ -145,17 +149,38 @@ def _timm(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Mo
 
     if not timm.is_model(name):
         raise unknown("timm net", name, timm.list_models())
-    module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=num_classes, in_chans=channels)
+    with _downloading(f"timm:{name}"):
+        module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=num_classes, in_chans=channels)
     return module
 
 
-def _normalise(data: Dataset, *, imagenet: bool) -> Normalise:
-    """Choose shift and scale: ImageNet's for its weights, the data's own for uint8 and rows, none for float images."""
+@contextmanager
+def _downloading(name: str) -> Iterator[None]:
+    """Say what to do where published weights cannot be had."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise InputError(
+            f"{name} could not be made: {error}. Its published weights need a network or a filled cache; "
+            "train.pretrained=false starts from random ones"
+        ) from None
+
+
+def _published_normalise(module: nn.Module, data: Dataset) -> Normalise:
+    """Return the shift and scale that the published weights were trained with; ImageNet's where nothing is said."""
+    config = getattr(module, "pretrained_cfg", {})
+    mean, std = (torch.tensor(config.get(key, values)) for key, values in zip(("mean", "std"), _IMAGENET, strict=True))
+    channels = data.inputs.shape[1]
+    if len(mean) != channels:
+        mean, std = mean.mean().expand(channels), std.mean().expand(channels)
+    unit = 255.0 if data.inputs.dtype == torch.uint8 else 1.0
+    return Normalise(mean.view(-1, 1, 1), std.view(-1, 1, 1), unit)
+
+
+def _normalise(data: Dataset) -> Normalise:
+    """Choose shift and scale: the data's own for bytes and rows, none for float images."""
     x = data.inputs
     unit = 255.0 if x.dtype == torch.uint8 else 1.0
-    if imagenet:
-        mean, std = (torch.tensor(values).view(3, 1, 1) for values in _IMAGENET)
-        return Normalise(mean, std, unit)
     if x.dtype != torch.uint8 and x.ndim > 2:
         return Normalise(torch.zeros(1), torch.ones(1), unit)
     axes = [0, *range(2, x.ndim)]
