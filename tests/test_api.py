@@ -27,20 +27,24 @@ def shortcut_rows(n=200, seed=0, alpha=0.9):
     return X, y, attribute
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def debias_rows(out, **changes):
+    """Run all four methods on 200 rows with a shortcut and evaluate on 400 without."""
     X, y, attribute = shortcut_rows()
     X_test, y_test, attribute_test = shortcut_rows(400, seed=1, alpha=0.5)
-    return tcsl.debias(
-        (X, y),
-        ratio=0.3,
-        test=(X_test, y_test),
-        groups=attribute,
-        test_groups=attribute_test,
-        settings=QUICK,
-        methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
-        out=tmp_path_factory.mktemp("runs") / "rows",
-    )
+    given = {
+        "ratio": 0.3,
+        "test": (X_test, y_test),
+        "groups": attribute,
+        "test_groups": attribute_test,
+        "settings": QUICK,
+        "methods": ["cb_erm", "random", "rgbal", "tcsl_cs"],
+    }
+    return tcsl.debias((X, y), out=out, **given | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return debias_rows(tmp_path_factory.mktemp("runs") / "rows")
 
 
 def test_debias_returns_everything(run):
@@ -89,17 +93,7 @@ def test_selecting_takes_seed_and_profile_from_the_scores():
 def test_a_folder_with_another_test_set_is_refused(run):
     X, y, attribute = shortcut_rows()
     with pytest.raises(RunFolderError, match="test: the folder has"):
-        tcsl.debias(
-            (X, y),
-            ratio=0.3,
-            test=(X, y),
-            groups=attribute,
-            test_groups=attribute,
-            settings=QUICK,
-            methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
-            out=run.path,
-            resume=True,
-        )
+        debias_rows(run.path, test=(X, y), test_groups=attribute, resume=True)
 
 
 def test_evaluate_takes_a_test_set_of_one_class_and_arrays_to_weigh_by(run):
@@ -127,24 +121,10 @@ def test_every_method_trains_for_the_same_number_of_steps(run):
 
 
 def test_a_finished_run_is_shown_and_not_trained_again(run):
-    X, y, attribute = shortcut_rows()
-    X_test, y_test, attribute_test = shortcut_rows(400, seed=1, alpha=0.5)
-
     def forbidden(epoch):
         raise AssertionError("it trained again")
 
-    again = tcsl.debias(
-        (X, y),
-        ratio=0.3,
-        test=(X_test, y_test),
-        groups=attribute,
-        test_groups=attribute_test,
-        settings=QUICK,
-        methods=["cb_erm", "random", "rgbal", "tcsl_cs"],
-        out=run.path,
-        resume=True,
-        report=forbidden,
-    )
+    again = debias_rows(run.path, resume=True, report=forbidden)
     assert again.result == run.result
     probe = torch.zeros(1, 3)
     assert torch.equal(again.model(probe), run.model(probe))

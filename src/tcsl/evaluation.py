@@ -56,6 +56,11 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
     Parameters
     ----------
     train_groups : the training set's groups, whose shares weight the weighted average
+
+    >>> from tcsl.data.digits import load
+    >>> test = load(0).test
+    >>> evaluate_predictions(test.numpy_labels, test).wga
+    1.0
     """
     correct = predicted == data.numpy_labels
     groups = data.groups
@@ -103,12 +108,20 @@ def accuracy_by(correct: BoolArray, part: IntArray, names: tuple[str, ...]) -> t
 
 
 def worst(parts: tuple[Part, ...]) -> float:
-    """Return the lowest accuracy among parts that have samples: WGA, where the parts are groups."""
+    """Return the lowest accuracy among parts that have samples: WGA, where the parts are groups.
+
+    >>> worst((Part("a", 4, 0.75), Part("b", 0, None), Part("c", 2, 0.5)))
+    0.5
+    """
     return min(part.accuracy for part in parts if part.accuracy is not None)
 
 
 def weighted_average(parts: tuple[Part, ...], train_counts: IntArray) -> float | None:
-    """Return the groups' accuracies weighted by training counts; None where a counted group has no test sample."""
+    """Return the groups' accuracies weighted by training counts; None where a counted group has no test sample.
+
+    >>> weighted_average((Part("a", 4, 0.75), Part("b", 2, 0.25)), np.array([3, 1]))
+    0.625
+    """
     pairs = [(part.accuracy, int(count)) for part, count in zip(parts, train_counts, strict=True) if count]
     if any(accuracy is None for accuracy, _ in pairs):
         return None

@@ -74,6 +74,11 @@ def make_groups(
         (a test set takes the training set's)
     agreement : group by class x (attribute agrees or not) and keep class x attribute as the finer cells; else
         class x attribute are the groups themselves
+
+    >>> labels, place = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
+    >>> groups = make_groups(labels, place, class_names=("land", "water"), attribute_names=("dry", "wet"))
+    >>> groups.names[groups.group[2]], groups.minority.tolist()
+    ('land, wet', [False, False, True, False])
     """
     if majority is None:
         majority = majority_attribute(labels, attribute, len(class_names))

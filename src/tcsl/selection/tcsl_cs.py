@@ -77,6 +77,11 @@ def select_coreset(
     the lowest (r >= tau) or one of each bin in turn (r < tau), over all classes at once or by the classes' shares.
     Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
     bins are not reached.
+
+    >>> g_high, tcsl_c = np.array([False, False, True, False]), np.array([0.3, 0.2, 0.1, 0.4], np.float32)
+    >>> lowest = SelectSettings(ratio=0.5, tau=0.0, fill="global")
+    >>> select_coreset(g_high, tcsl_c, np.array([0, 1, 0, 1]), lowest, seed=0).tolist()
+    [1, 2]
     """
     n = len(labels)
     total = quota(settings.ratio, n)
@@ -139,6 +144,11 @@ def select_tcsl_cs(
     """Run both stages on plain arrays: loss curves (n, T_s), TCSL_c (n,), labels (n,).
 
     `g_high` (n,) spares the first stage where it is known, from an earlier call or, as an ablation, from the groups.
+
+    >>> curves = np.array([[0.1, 0.1], [0.2, 0.1], [3.0, 4.0], [0.1, 0.3]], np.float32)
+    >>> settings = SelectSettings(ratio=0.5, tau=0.0, fill="global")
+    >>> select_tcsl_cs(curves, np.float32([3, 1, 2, 4]), np.array([0, 1, 0, 1]), settings, seed=0).indices.tolist()
+    [1, 2]
     """
     for name, array in (("curves", curves), ("tcsl_c", tcsl_c)):
         if len(array) != len(labels):
@@ -152,5 +162,9 @@ def select_tcsl_cs(
 
 
 def tcsl_s_of(curves: FloatArray) -> FloatArray:
-    """Return TCSL_s, the mean of each sample's stored curve, (n,) float32."""
+    """Return TCSL_s, the mean of each sample's stored curve, (n,) float32.
+
+    >>> tcsl_s_of(np.float32([[1, 2], [0, 4]])).tolist()
+    [1.5, 2.0]
+    """
     return np.asarray(curves.mean(1, dtype=np.float64), np.float32)

@@ -47,7 +47,11 @@ Report = Callable[[Epoch], None]
 
 
 def steps_of(n: int, settings: TrainSettings, epochs: int | None = None) -> int:
-    """Return the optimizer steps of training on n samples: T ceil(n / batch)."""
+    """Return the optimizer steps of training on n samples: T ceil(n / batch).
+
+    >>> steps_of(10, TrainSettings(epochs=3, batch_size=4))
+    9
+    """
     return (settings.epochs if epochs is None else epochs) * -(-n // settings.batch_size)
 
 

@@ -28,7 +28,13 @@ Objective: TypeAlias = Callable[[Tensor, Batch], Losses]
 
 
 def cross_entropy(logits: Tensor, batch: Batch) -> Losses:
-    """Return the cross entropy of each sample, minimised and recorded."""
+    """Return the cross entropy of each sample, minimised and recorded.
+
+    >>> import torch
+    >>> batch = Batch(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([0]))
+    >>> round(cross_entropy(torch.zeros(1, 2), batch).recorded.item(), 4)
+    0.6931
+    """
     losses = F.cross_entropy(logits, batch.labels, reduction="none")
     return Losses(losses, losses)
 
@@ -41,6 +47,12 @@ def logit_correction(log_biased: Callable[[Batch], Tensor]) -> Objective:
     Parameters
     ----------
     log_biased : from a batch to the frozen biased model's log-probabilities (batch, classes)
+
+    >>> import torch
+    >>> batch = Batch(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([0]))
+    >>> losses = logit_correction(lambda batch: torch.tensor([[0.9, 0.1]]).log())(torch.zeros(1, 2), batch)
+    >>> round(losses.minimised.item(), 4), round(losses.recorded.item(), 4)
+    (0.1054, 0.6931)
     """
 
     def objective(logits: Tensor, batch: Batch) -> Losses:

@@ -48,6 +48,9 @@ def class_update(losses: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     Returns
     -------
     (n,) log weights; stays on the device, waits for nothing
+
+    >>> class_update(torch.tensor([1.0, 1.0, 9.0]), torch.tensor([0, 0, 1]), 2).exp().tolist()
+    [0.5, 0.5, 1.0]
     """
     by_loss = losses.argsort(stable=True)
     order = by_loss[labels[by_loss].argsort(stable=True)]  # by class, then by loss
