@@ -239,12 +239,12 @@ def _coreset_facts(coreset: Coreset, data: Dataset) -> dict[str, Any]:
 
 
 def _identification(outcome: Outcome | None, data: Dataset) -> dict[str, Any] | None:
+    """Return the size of G_high, and how well it recovers the true minority where groups are known."""
     if outcome is None or outcome.scores is None:
         return None
     scores = outcome.scores
-    if data.groups is None:
-        return {"g_high": int(scores.g_high.sum())}
-    return identification(scores.tcsl_s, scores.g_high, data.groups.minority)
+    known = {} if data.groups is None else identification(scores.tcsl_s, scores.g_high, data.groups.minority)
+    return {"n": len(scores), "g_high": int(scores.g_high.sum()), **known}
 
 
 def _unknown(train_set: Dataset, test_set: Dataset | None) -> list[str]:
