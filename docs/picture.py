@@ -18,6 +18,10 @@ INK, MUTED = "#1b1f24", "#6b7280"
 COLOURS = {"cb_erm": "#9aa3ad", "rgbal": "#4c9be8", "tcsl_cs": "#e8743b"}
 
 
+def first_of_each(ranked, labels):
+    return [next(i for i in ranked if labels[i] == k) for k in range(10)]
+
+
 def main(folder, place):
     run = load_run(folder)
     data = load_dataset(RunFolder.find(Path(folder)).settings()).train
@@ -26,17 +30,15 @@ def main(folder, place):
 
     figure = plt.figure(figsize=(11, 3.1), dpi=150, facecolor="white")
     grid = figure.add_gridspec(3, 15, width_ratios=[1] * 10 + [0.8] + [1.4] * 4, hspace=0.75, wspace=0.12)
-    order = np.argsort(-scores.tcsl_s)
-    rows = (
-        ("what most samples show: the colour gives the digit away", np.argsort(scores.tcsl_s)),
-        ("found without group labels: highest TCSL$_s$, where it does not", order),
-        ("kept: the first three classes of the coreset", run.coreset.indices),
-    )
-    for line, (title, ranked) in enumerate(rows):
-        if line < 2:
-            picks = [next(i for i in ranked if scores.labels[i] == k) for k in range(10)]
-        else:
-            picks = ranked[np.isin(scores.labels[ranked], range(3))][:10]
+    easiest, hardest = np.argsort(scores.tcsl_s), np.argsort(-scores.tcsl_s)
+    kept = run.coreset.indices[run.coreset.labels == 8]
+    high_first = sorted(kept, key=lambda i: (not scores.g_high[i], i))
+    rows = {
+        "what most samples show: the colour gives the digit away": first_of_each(easiest, scores.labels),
+        "found without group labels (highest TCSL$_s$): the colour misleads": first_of_each(hardest, scores.labels),
+        "kept of one digit: those that contradict the colour, and some that do not": high_first[:10],
+    }
+    for line, (title, picks) in enumerate(rows.items()):
         for column, i in enumerate(picks):
             axes = figure.add_subplot(grid[line, column])
             axes.imshow(data.inputs[i].permute(1, 2, 0).numpy(), interpolation="nearest")
@@ -52,8 +54,8 @@ def main(folder, place):
         axes.text(position, 2, f"{100 * value['mean']:.0f} %", ha="center", color="white", fontsize=11, weight="bold")
     labels = {
         "cb_erm": "plain training\non everything",
-        "rgbal": "20 % of the data,\ntold the groups",
-        "tcsl_cs": "20 % of the data,\nTCSL-CS, not told",
+        "rgbal": "RGbal: 20 %,\ntold the groups",
+        "tcsl_cs": "TCSL-CS: 20 %,\nnot told",
     }
     axes.set_xticks(range(len(names)), [labels[name] for name in names], fontsize=8, color=INK)
     axes.set_title("accuracy on the worst of 20 groups (5 seeds)", fontsize=9, loc="left", color=INK)
