@@ -174,13 +174,6 @@ def test_a_run_in_which_all_samples_conflict_is_shown(tcsl_command, tmp_path):
     assert "of the 200 that truly do" in " ".join(out.split())
 
 
-def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read(tcsl_command, tmp_path):
-    words = ["run", "digits", *SMALL, "--set", "score.biased_epochs=1", "--quiet", "--out", tmp_path / "x"]
-    code, out, _ = tcsl_command(*words)
-    assert code == 0
-    assert "the larger part: no shortcut was told apart" in " ".join(out.split())
-
-
 def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):
     code, _, err = tcsl_command(
         "run", "digits", "--seeds", "2", "--out", tmp_path / "x", *SMALL, "--set", "train.lr=1e30"

@@ -1,0 +1,36 @@
+"""What the terminal says of a run."""
+
+from rich.console import Console
+
+from tcsl.tables import render_summary
+
+
+def said_of(*found):
+    summary = {
+        "methods": {},
+        "seeds": list(range(len(found))),
+        "identification": list(found),
+        "seconds": [{"biased": 1.0, "core": 2.5}] * len(found),
+        "unknown": ["accuracy: there is no test set"],
+    }
+    console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render_summary(summary))
+    return console.export_text().splitlines()
+
+
+def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
+    small, large = said_of({"n": 200, "g_high": 20}, {"n": 200, "g_high": 150})[:2]
+    assert small == "seed 0: 20 of 200 samples contradict the shortcut (G_high)"
+    assert large.endswith("the larger part: no shortcut was told apart, and the coreset is of no use")
+
+
+def test_what_is_known_of_the_minority_is_said():
+    known = {"n": 200, "g_high": 20, "minority": 10, "recall": 0.9, "precision": 0.45, "auc": 0.975}
+    assert said_of(known)[0].endswith("of the 10 that truly do, it has 0.90 (precision 0.45, AUC of TCSL_s 0.975)")
+    empty = {"n": 200, "g_high": 0, "minority": 200, "recall": 0.0, "precision": None, "auc": None}
+    assert said_of(empty)[0].endswith("of the 200 that truly do, it has 0.00 (precision -)")
+
+
+def test_scoring_alone_and_what_is_unknown():
+    assert said_of(None) == ["training took 3.5 s", "not known: accuracy: there is no test set"]
+    assert said_of(None, None)[0] == "training took 7.0 s for 2 seeds"
