@@ -17,7 +17,7 @@ from tcsl.scores import Coreset, Scores
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import derive
 from tcsl.selection.tcsl_cs import identify, tcsl_s_of
-from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.checkpoint import Checkpoint, under_prefix, with_prefix
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.nets import NetFactory, build_net
@@ -66,12 +66,12 @@ class Job:
         net = self.feed.hardware.place(self.fresh_net(weights))
         stored = self.folder.load_stage(name) if self.folder else None
         if stored is not None:
-            net.load_state_dict({k.removeprefix("net."): v for k, v in stored.items() if k.startswith("net.")})
+            net.load_state_dict(under_prefix("net.", stored))
             return net.eval(), {k: v for k, v in stored.items() if not k.startswith("net.")}
         tables = train(net, self.folder.checkpoint(name) if self.folder else None)
-        tables = {name: table.cpu() for name, table in tables.items()}
+        tables = {k: table.cpu() for k, table in tables.items()}
         if self.folder:
-            self.folder.save_stage(name, {f"net.{k}": v for k, v in net.state_dict().items()} | tables)
+            self.folder.save_stage(name, with_prefix("net.", net.state_dict()) | tables)
         return net.eval(), tables
 
 

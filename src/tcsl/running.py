@@ -183,11 +183,12 @@ def load_run(path: Path | str) -> Run:
     return Run(folder.path, result, load_models(path) if folder.settings().data.name in DATASETS else {})
 
 
-def load_models(path: Path | str) -> dict[str, nn.Module]:
-    """Return the final models of a run on a known dataset."""
+def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str, nn.Module]:
+    """Return the final models of a run on a known dataset, which is loaded unless given."""
     folder = RunFolder.find(Path(path))
     settings = folder.settings()
-    job = Job(Feed.of(load_dataset(settings).train, choose(settings.device)), settings, settings.train.net, folder)
+    data = load_dataset(settings).train if train_set is None else train_set
+    job = Job(Feed.of(data, choose(settings.device)), settings, settings.train.net, folder)
     names = {"run": settings.methods, "train": ("final",), "score": ()}[folder.data()["work"]]
     if not names:
         raise InputError(f"{path} has scores but no final model; make one with tcsl train")

@@ -16,14 +16,13 @@ Files are whole or absent. A folder made with other settings or data is refused.
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tcsl.config import Settings, flat, from_flat, to_toml
+from tcsl.config import Settings, flat, flatten, from_flat, to_toml
 from tcsl.errors import RunFolderError
 from tcsl.files import write_atomic
 from tcsl.scores import SCHEMA
@@ -179,8 +178,6 @@ class RunFolder:
             raise RunFolderError(f"{self.path} has no {name}{hint}") from None
 
     def _stored_settings(self) -> dict[str, Any]:
-        from tcsl.config import flatten
-
         try:
             return flatten(tomllib.loads((self.path / "config.toml").read_text()))
         except tomllib.TOMLDecodeError as error:
@@ -245,4 +242,4 @@ def _begun(name: str) -> bool:
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2) + os.linesep
+    return json.dumps(value, indent=2) + "\n"

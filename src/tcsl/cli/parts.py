@@ -173,7 +173,7 @@ def evaluate(
         if view not in test.views:
             raise unknown("view", view, ["x", *test.views])
         test = replace(test, inputs=test.views[view])
-    models = load_models(run)
+    models = load_models(run, splits.train)
     results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
     _show_evaluations(results, as_json)
 

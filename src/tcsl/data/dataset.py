@@ -61,7 +61,10 @@ class Dataset:
 
     def without_groups(self) -> Dataset:
         """Return the same data with the groups hidden: reading them raises."""
-        return replace(self, _hidden=True)
+        view = replace(self, _hidden=True)
+        if "fingerprint" in self.__dict__:  # the same data, hashed once
+            view.__dict__["fingerprint"] = self.fingerprint
+        return view
 
     @property
     def numpy_labels(self) -> IntArray:

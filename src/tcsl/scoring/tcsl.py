@@ -104,9 +104,7 @@ def log_biased(biased: nn.Module, feed: Feed, *, inputs_repeat: bool) -> Callabl
         return lambda batch: table[batch.indices]
 
     def on_own_inputs(batch: Batch) -> Tensor:
-        with torch.no_grad(), hardware.autocast():
-            logits = frozen(batch.inputs)
-        log_probabilities: Tensor = logits.float().log_softmax(1)
-        return log_probabilities
+        with torch.no_grad():
+            return hardware.logits(frozen, batch.inputs).log_softmax(1)
 
     return on_own_inputs

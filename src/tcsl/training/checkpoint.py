@@ -34,6 +34,20 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str | int]]:
     return tensors, facts
 
 
+def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under names that begin with `prefix`, so that several sets share a file."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def under_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with `prefix`, under the rest of their names.
+
+    >>> under_prefix("net.", with_prefix("net.", {"a": torch.ones(1)}) | {"b": torch.ones(1)})
+    {'a': tensor([1.])}
+    """
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """Where one training stage saves its state after an epoch, and finds it again."""
@@ -44,20 +58,20 @@ class Checkpoint:
         """Write the net, the optimizer's momentum, the per-sample tables and the step."""
         parameters = optimizer.param_groups[0]["params"]
         momentum = {
-            f"momentum.{i}": optimizer.state[p]["momentum_buffer"]
+            str(i): optimizer.state[p]["momentum_buffer"]
             for i, p in enumerate(parameters)
             if optimizer.state[p].get("momentum_buffer") is not None
         }
-        net_state = {f"net.{name}": tensor for name, tensor in net.state_dict().items()}
-        table_state = {f"table.{name}": tensor for name, tensor in tables.items()}
-        save_tensors(self.path, net_state | momentum | table_state, step=step)
+        sets = {"net.": net.state_dict(), "momentum.": momentum, "table.": tables}
+        named = {k: v for prefix, tensors in sets.items() for k, v in with_prefix(prefix, tensors).items()}
+        save_tensors(self.path, named, step=step)
 
     def restore(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor]) -> int:
         """Read the state back in place and return the step; 0 where there is no checkpoint."""
         if not self.path.exists():
             return 0
         tensors, facts = load_tensors(self.path)
-        net.load_state_dict({name.removeprefix("net."): t for name, t in tensors.items() if name.startswith("net.")})
+        net.load_state_dict(under_prefix("net.", tensors))
         for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
             if (buffer := tensors.get(f"momentum.{i}")) is not None:
                 # In the parameter's own memory layout (channels-last, say), as the fused step wants it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -25,11 +25,12 @@ class Hardware:
         """Whether images are laid out channels-last, as convolutions on CUDA and on CPUs want them."""
         return self.device.type in ("cuda", "cpu")
 
-    def autocast(self) -> AbstractContextManager[object]:
-        """Return the context of a forward pass."""
-        if self.bfloat16:
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return nullcontext()
+    def logits(self, net: nn.Module, inputs: Tensor) -> Tensor:
+        """Run a forward pass in the precision of this hardware; the logits are float32."""
+        context = torch.autocast(self.device.type, dtype=torch.bfloat16) if self.bfloat16 else nullcontext()
+        with context:
+            logits: Tensor = net(inputs)
+        return logits.float()
 
     def place(self, net: nn.Module) -> nn.Module:
         """Move a net to the device."""

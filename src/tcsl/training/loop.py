@@ -121,9 +121,7 @@ def fit(
                     batch = batch._replace(
                         inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=epoch)
                     )
-                with hardware.autocast():
-                    logits = net(batch.inputs)
-                losses = objective(logits.float(), batch)
+                losses = objective(hardware.logits(net, batch.inputs), batch)
                 loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
                 optimizer.zero_grad()
                 loss.backward()
@@ -166,9 +164,7 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
 @torch.inference_mode()
 def _last_logits(net: nn.Module, feed: Feed, index: Tensor) -> Tensor:
     """Return what the finished net says of a batch: weights can be finite and still useless."""
-    with feed.hardware.autocast():
-        logits: Tensor = net.eval()(feed.batch(index).inputs)
-    return logits
+    return feed.hardware.logits(net.eval(), feed.batch(index).inputs)
 
 
 def _advice(stage: str, epoch: int, settings: TrainSettings, checkpoint: Checkpoint | None) -> str:

@@ -17,9 +17,7 @@ def evaluate_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tensor
     """Yield each batch of the feed, in order, with its float32 logits in evaluation mode."""
     net.eval()
     for batch in feed.in_order():
-        with feed.hardware.autocast():
-            logits = net(batch.inputs)
-        yield batch, logits.float()
+        yield batch, feed.hardware.logits(net, batch.inputs)
 
 
 def logits_of(net: nn.Module, feed: Feed) -> Tensor:
