@@ -16,7 +16,7 @@ from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.objective import cross_entropy
 from tcsl.training.recording import LossCurves
-from tcsl.training.weights import class_balanced
+from tcsl.training.weights import class_balanced, class_update
 
 pytestmark = [
     pytest.mark.gpu,
@@ -50,6 +50,14 @@ def test_bfloat16_keeps_losses_in_float32():
 def test_the_same_seed_gives_the_same_bytes(precision):
     first, second = (scores_on("cuda", device__precision=precision) for _ in range(2))
     assert first.digest == second.digest
+
+
+def test_the_weight_update_gives_the_same_bytes_every_time():
+    generator = torch.Generator().manual_seed(0)
+    losses = torch.empty(100_000).exponential_(generator=generator).cuda()
+    labels = torch.randint(0, 3, (100_000,), generator=generator).cuda()
+    first = class_update(losses, labels, 3)
+    assert all(torch.equal(first, class_update(losses, labels, 3)) for _ in range(20))
 
 
 def train(feed, *, objective=cross_entropy, after_epoch=None, report=None, checkpoint=None, seed=0):

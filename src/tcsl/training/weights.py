@@ -61,8 +61,18 @@ def class_update(losses: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     median = _median(ascending, starts, counts.clamp_min(1)).clamp_min(_LEAST_MEDIAN)
     logs = -losses / median[labels]
     largest = torch.full_like(median, -torch.inf).scatter_reduce(0, labels, logs, "amax")
-    total = torch.zeros_like(median).index_add(0, labels, (logs - largest[labels]).exp())
+    total = _sum_by_class((logs - largest[labels]).exp(), labels, num_classes)
     return logs - (largest + total.log())[labels]
+
+
+def _sum_by_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Sum values by class, with the same bytes every time: CUDA's usual way depends on which thread comes first."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        return torch.zeros(num_classes, dtype=values.dtype, device=values.device).index_add(0, labels, values)
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _median(ascending: Tensor, start: Tensor | int, count: Tensor | int) -> Tensor:
