@@ -50,7 +50,7 @@ def one_seed(seed):
         evaluation = evaluate_net(net, test, train, settings_of().device)
         out[name] = {"wga": evaluation.wga, "average": evaluation.average, **(found or {})}
 
-    train, test = load_dataset(settings_of())
+    train, test = load_dataset(settings_of())[:2]
     with job_of(settings_of()) as job:
         tell("CB ERM", run_method(METHODS.get("cb_erm"), job).net)
     for ratio in (0.2, 0.3):

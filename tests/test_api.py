@@ -161,7 +161,7 @@ def test_any_factory_is_a_net(tmp_path):
 def test_images_by_both_profiles(tmp_path, profile):
     from tcsl.data.digits import load
 
-    train, test = load(0, per_class=20)
+    train, test = load(0, per_class=20)[:2]
     found = tcsl.debias(train, 0.5, test=test, profile=profile, settings={"train.epochs": 10}, out=tmp_path / "run")
     assert len(found.coreset) == 100
     assert found.result["evaluation"]["tcsl_cs"]["cells"] == 100

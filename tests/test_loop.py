@@ -304,7 +304,7 @@ def test_views_are_evaluated_every_k_epochs():
         assert last["core"]["mean_logits"][k] == pytest.approx(logits[feed.labels == k].mean(0).tolist(), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["flip", "crop", "crop_flip"])
+@pytest.mark.parametrize("name", ["flip", "crop", "crop+flip"])
 def test_augmentation_does_not_depend_on_the_batch(name):
     images = load(0, per_class=10).train.inputs[:30]
     index = torch.arange(30)
@@ -337,7 +337,7 @@ def test_augmentations_random_numbers_are_uniform():
     assert abs(np.corrcoef(values, other)[0, 1]) < 0.03
 
 
-@pytest.mark.parametrize(("name", "passes"), [("none", 1), ("crop_flip", 8)])
+@pytest.mark.parametrize(("name", "passes"), [("none", 1), ("crop+flip", 8)])
 def test_with_augmentation_the_biased_model_sees_each_batchs_own_inputs(name, passes):
     """100 images, 2 epochs of 4 batches: one pass over all in evaluation, or one on each batch."""
     feed = digits_feed()

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tcsl.api import csl, debias, evaluate, score, select, train
     from tcsl.config import Settings
-    from tcsl.data.dataset import Dataset, make_dataset
+    from tcsl.data.dataset import Dataset, Splits, make_dataset
+    from tcsl.data.load import load
     from tcsl.errors import TcslError
     from tcsl.running import Run, load_run
     from tcsl.sampler import TCSLSampler
@@ -36,6 +37,8 @@ _PLACES = {
     "train": "tcsl.api",
     "Settings": "tcsl.config",
     "Dataset": "tcsl.data.dataset",
+    "Splits": "tcsl.data.dataset",
+    "load": "tcsl.data.load",
     "make_dataset": "tcsl.data.dataset",
     "TcslError": "tcsl.errors",
     "TCSLSampler": "tcsl.sampler",
@@ -49,11 +52,13 @@ __all__ = [
     "Run",
     "Scores",
     "Settings",
+    "Splits",
     "TCSLSampler",
     "TcslError",
     "csl",
     "debias",
     "evaluate",
+    "load",
     "load_run",
     "make_dataset",
     "score",

@@ -11,11 +11,12 @@ from torch import nn
 
 from tcsl.config import Settings, flat, from_flat, resolve
 from tcsl.data.convert import Data, as_dataset
-from tcsl.data.dataset import Dataset
+from tcsl.data.dataset import Dataset, Splits
+from tcsl.data.source import source_name
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation
 from tcsl.pipeline import score_stages, train_final
-from tcsl.running import Run, evaluate_net, opened_job, run_methods
+from tcsl.running import Run, evaluate_net, load_dataset, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.csl import train_csl
 from tcsl.selection.coreset import coreset_from_scores, settings_like
@@ -46,9 +47,10 @@ def debias(
 
     Parameters
     ----------
-    data : a Dataset, a torch Dataset of (x, y) pairs, or arrays (X, y)
+    data : a known name, a path or `hf:NAME` (as in `tcsl.load`), a Dataset, a torch Dataset of (x, y) pairs, or
+        arrays (X, y)
     ratio : r in (0, 1], the part that is kept; 0.1 by default
-    test : the same kinds; without it nothing is evaluated
+    test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
     groups, test_groups : (n,) one attribute value a sample, for evaluation only
     net : a name, or a factory from the number of classes to a module
     profile : "default" (what measured best) or "paper" (literal everywhere)
@@ -72,11 +74,16 @@ def debias(
     >>> len(kept)
     30
     """
+    resolved = _settings(settings, data, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
+    data = _loaded(data, resolved)
+    if isinstance(data, Splits) and test is None:
+        test = data.evaluation
     train_set = as_dataset(data, groups=groups, name="training data")
     test_set = (
-        None if test is None else as_dataset(test, groups=test_groups, name="test data", test=True, like=train_set)
+        None
+        if test is None
+        else as_dataset(_loaded(test, resolved), groups=test_groups, name="test data", test=True, like=train_set)
     )
-    resolved = _settings(settings, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
     return run_methods(train_set, test_set, resolved, net=net, out=out, resume=resume, report=report)
 
 
@@ -100,8 +107,8 @@ def score(
     >>> scores.curves.shape, scores.tcsl_c.shape
     ((40, 2), (40,))
     """
-    train_set = as_dataset(data, name="training data")
-    resolved = _settings(settings, profile=profile, net=net, seed=seed)
+    resolved = _settings(settings, data, profile=profile, net=net, seed=seed)
+    train_set = as_dataset(_loaded(data, resolved), name="training data")
     path = None if out is None else Path(out)
     work = {"work": "score"}
     with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
@@ -125,8 +132,8 @@ def csl(
     >>> csl((X, y), settings={"train.epochs": 2}).shape
     (40,)
     """
-    train_set = as_dataset(data, name="training data")
-    resolved = _settings(settings, net=net, seed=seed)
+    resolved = _settings(settings, data, net=net, seed=seed)
+    train_set = as_dataset(_loaded(data, resolved), name="training data")
     with opened_job(train_set, resolved, net=net, work={"work": "csl"}, path=None, report=report) as job:
         hidden = job.hiding_groups()
         losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
@@ -176,8 +183,8 @@ def train(
     >>> model(torch.zeros(1, 3)).shape
     torch.Size([1, 2])
     """
-    train_set = as_dataset(data, name="training data")
-    resolved = _settings(settings, net=net, seed=seed)
+    resolved = _settings(settings, data, net=net, seed=seed)
+    train_set = as_dataset(_loaded(data, resolved), name="training data")
     if coreset is not None:
         _check_fits(coreset, train_set)
     path = None if out is None else Path(out)
@@ -202,7 +209,7 @@ def evaluate(
 
     Parameters
     ----------
-    data : a Dataset, a torch Dataset, or arrays
+    data : the kinds that `debias` takes
     groups : (n,) one attribute value a sample
     train, train_groups : the training set, whose groups' shares weight the weighted average
 
@@ -211,13 +218,25 @@ def evaluate(
     >>> evaluate(torch.nn.Linear(4, 2), (X, y)).n
     4
     """
-    train_set = None if train is None else as_dataset(train, groups=train_groups, name="training data")
-    test_set = as_dataset(data, groups=groups, name="test data", test=True, like=train_set)
-    return evaluate_net(model, test_set, train_set, _settings(settings).device)
+    resolved = _settings(settings, data)
+    train_set = (
+        None if train is None else as_dataset(_loaded(train, resolved), groups=train_groups, name="training data")
+    )
+    test_set = as_dataset(_loaded(data, resolved), groups=groups, name="test data", test=True, like=train_set)
+    return evaluate_net(model, test_set, train_set, resolved.device)
+
+
+def _loaded(data: Data, settings: Settings) -> Data:
+    """Load what was given by name; other things stay as they are."""
+    if not isinstance(data, str | Path):
+        return data
+    named = settings.data.model_copy(update={"name": source_name(data)})
+    return load_dataset(settings.model_copy(update={"data": named}))
 
 
 def _settings(
     given: Settings | Overrides | None,
+    data: Data = None,
     *,
     profile: str | None = None,
     ratio: float | None = None,
@@ -234,7 +253,8 @@ def _settings(
     }
     named = {name: value for name, value in named.items() if value is not None}
     if not isinstance(given, Settings):
-        return resolve(profile=profile, overrides={**(given or {}), **named})
+        dataset = source_name(data) if isinstance(data, str | Path) else ""
+        return resolve(profile=profile, dataset=dataset, overrides={**(given or {}), **named})
     if profile not in (None, given.profile):
         raise InputError(f"profile={profile!r} and settings of profile {given.profile!r}: give one of them")
     return from_flat(flat(given) | named)

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from tcsl.augmentations import check_augment
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 from tcsl.selection.quota import check_ratio
@@ -30,7 +31,13 @@ class _Section(BaseModel):
 class DataSettings(_Section):
     """Which dataset, and how it is made."""
 
-    name: str = Field("", description="a known dataset; empty where the data came from Python")
+    name: str = Field("", description="a known dataset, a path, or hf:NAME; empty where the data came from Python")
+    root: str = Field("", description="where a known dataset's files are, or what a table's paths are relative to")
+    columns: str = Field("", description="of a table or arrays, such as label=y,group=place, where names are unusual")
+    transform: str = Field("auto", description="of images: auto, none, or steps: resize:256,short:256,crop:224")
+    on_bad: Literal["error", "skip"] = Field("error", description="what is done about samples that cannot be used")
+    val_fraction: float = Field(0.1, ge=0, lt=1, description="of each class, where the data has no validation split")
+    val_seed: int = Field(0, ge=0, description="which samples those are")
     options: dict[str, Scalar] = Field({}, description="what the dataset's loader takes, such as alpha")
 
 
@@ -39,7 +46,7 @@ class TrainSettings(_Section):
 
     net: str = Field(
         "auto",
-        description="small_cnn, mlp, torchvision:NAME, timm:NAME; auto: small_cnn for images, mlp for rows",
+        description="small_cnn, mlp, linear, torchvision:NAME, timm:NAME; auto: small_cnn for images, mlp for rows",
     )
     pretrained: bool = Field(False, description="start a torchvision or timm net from its published weights")
     epochs: int = Field(50, ge=1, description="T, passes over the whole training set")
@@ -47,8 +54,15 @@ class TrainSettings(_Section):
     lr: float = Field(0.01, gt=0, description="learning rate of SGD, constant")
     weight_decay: float = Field(1e-3, ge=0)
     momentum: float = Field(0.9, ge=0, lt=1)
-    augment: Literal["none", "flip", "crop", "crop_flip"] = Field("none", description="on the device, seeded")
+    augment: str = Field(
+        "none", description="on the device, seeded: none, or crop, resized_crop, flip, jitter joined with +"
+    )
     views_every: int = Field(0, ge=0, description="record mean logits of the data's views every k epochs; 0: never")
+
+    @field_validator("augment")
+    @classmethod
+    def _known_augmentations(cls, name: str) -> str:
+        return check_augment(name)
 
 
 class ScoreSettings(_Section):
@@ -90,6 +104,9 @@ class DeviceSettings(_Section):
     device: str = Field("auto", description="auto (cuda, else mps, else cpu), or a torch device such as cuda:1")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 with float32 losses on CUDA, float32 elsewhere"
+    )
+    feed: Literal["auto", "resident", "stream"] = Field(
+        "auto", description="inputs lie on the device or are streamed; auto: resident where half its memory holds them"
     )
     threads: int = Field(0, ge=0, description="CPU threads of torch; 0: torch's own choice")
 
@@ -137,6 +154,14 @@ class Settings(_Section):
         return self.score.core_epochs or self.train.epochs
 
 
+def _paper(net: str, **train: Any) -> dict[str, Any]:
+    """Return a preset of appendix F; all nets start from ImageNet-1K weights."""
+    return {
+        "methods": ["cb_erm", "rgbal", "tcsl_cs"],
+        "train": {"net": f"torchvision:{net}", "pretrained": True, "momentum": 0.9, **train},
+    }
+
+
 PRESETS: dict[str, dict[str, Any]] = {
     "digits": {
         "methods": ["cb_erm", "rgbal", "tcsl_cs"],
@@ -145,8 +170,14 @@ PRESETS: dict[str, dict[str, Any]] = {
         "select": {"ratio": 0.2},
         "device": {"threads": 1},
     },
+    # The hyperparameters of appendix F. T_s = T / 10, tau = 0.4 and B = 50 are the fields' own values.
+    "waterbirds": _paper("resnet50", lr=1e-4, weight_decay=1e-1, batch_size=128, epochs=300),
     # Digits are too simple for TCSL_c to form a diverse distribution (appendix F): always the lowest.
-    "cmnist": {"select": {"tau": 0.0}},
+    "cmnist": _paper("resnet18", lr=1e-3, weight_decay=1e-3, batch_size=32, epochs=50) | {"select": {"tau": 0.0}},
+    "metashift": _paper("resnet50", lr=1e-3, weight_decay=1e-3, batch_size=32, epochs=200),
+    "metashift_subpopbench": _paper("resnet50", lr=1e-3, weight_decay=1e-3, batch_size=32, epochs=200),
+    "urbancars_b": _paper("resnet50", lr=1e-4, weight_decay=1e-1, batch_size=128, epochs=300),
+    "urbancars": _paper("resnet50", lr=1e-4, weight_decay=1e-1, batch_size=128, epochs=300),
 }
 
 
@@ -305,5 +336,7 @@ def _explain(error: ValidationError, file: Path | None) -> str:
         if item["type"] == "extra_forbidden":
             lines.append(str(unknown("setting", name, flat(Settings()))) + where)
         else:
-            lines.append(f"setting {name} = {item['input']!r}: {item['msg'].lower()}{where}")
+            # Our own errors say what to do already; pydantic would put "Value error, " before them.
+            why = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"].lower()
+            lines.append(f"setting {name} = {item['input']!r}: {why}{where}")
     return "\n".join(lines)

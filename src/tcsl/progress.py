@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -53,3 +54,29 @@ class ProgressBars:
         if not self._console.is_terminal and epoch.epoch == epoch.epochs:
             done = 100 * (before + epoch.step) / sum(plan.values())
             self._console.print(f"{text}  {done:.0f} % done", highlight=False)
+
+
+@contextmanager
+def reading(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a bar while data is read; what is yielded takes what is done, how far it is, and of how much."""
+    console = Console(stderr=True, quiet=quiet)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal or quiet,
+        transient=True,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total)
+        bars.update(tasks[what], completed=done)
+
+    with bars:
+        yield report

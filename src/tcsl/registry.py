@@ -64,7 +64,13 @@ class Registry:
 DATASETS = Registry(
     "dataset",
     {
-        "digits": "tcsl.data.digits:load",
+        "digits": "tcsl.data.digits:DATASET",
+        "waterbirds": "tcsl.data.waterbirds:DATASET",
+        "cmnist": "tcsl.data.cmnist:DATASET",
+        "metashift": "tcsl.data.metashift:DATASET",
+        "metashift_subpopbench": "tcsl.data.metashift:DATASET_SUBPOPBENCH",
+        "urbancars_b": "tcsl.data.urbancars:DATASET_B",
+        "urbancars": "tcsl.data.urbancars:DATASET",
     },
 )
 
@@ -73,6 +79,7 @@ NETS = Registry(
     {
         "small_cnn": "tcsl.training.nets:small_cnn",
         "mlp": "tcsl.training.nets:mlp",
+        "linear": "tcsl.training.nets:linear",
     },
 )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +16,15 @@ import numpy as np
 from torch import nn
 
 from tcsl.config import DeviceSettings, Settings, flat
+from tcsl.data.columns import parse_columns
 from tcsl.data.dataset import Dataset, Splits
+from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
 from tcsl.methods.base import Method, Outcome, check_groups, run_method
 from tcsl.pipeline import Job, load_final
-from tcsl.registry import DATASETS, METHODS, unknown
+from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.selection.quota import quota
@@ -31,6 +33,9 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.views import logits_of
+from tcsl.types import Progress
+
+_log = logging.getLogger("tcsl")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +114,7 @@ def run_methods(
             "profile": settings.profile,
             "fingerprint": train_set.fingerprint,
             "titles": {name: method.title for name, method in methods.items()},
+            "evaluated_on": None if test_set is None else test_set.name,
             "evaluation": evaluations,
             "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
             "identification": _identification(outcomes.get("tcsl_cs"), train_set),
@@ -153,7 +159,9 @@ def opened_job(
             facts = {**work, **_data_facts(train_set)}
             folder = RunFolder.open(path, settings, facts, resume=resume, environment=describe_environment())
         try:
-            yield Job(Feed.of(train_set, hardware), settings, factory, folder, tell)
+            feed = Feed.of(train_set, hardware, how=settings.device.feed)
+            _log.info(feed.describe())
+            yield Job(feed, settings, factory, folder, tell)
         finally:
             if folder is not None:
                 folder.close()
@@ -163,13 +171,13 @@ def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, d
     """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
     hardware = choose(device)
     with settled(device):
-        logits = logits_of(hardware.place(net), Feed.of(test_set, hardware))
+        logits = logits_of(hardware.place(net), Feed.of(test_set, hardware, how=device.feed))
     train_groups = None if train_set is None else train_set.groups
     return evaluate_predictions(logits.argmax(1).cpu().numpy(), test_set, train_groups=train_groups)
 
 
 def load_run(path: Path | str) -> Run:
-    """Read a finished run. Its models are there where its dataset is one of the known ones.
+    """Read a finished run. Its models are there where its dataset can be loaded again: not where it came from Python.
 
     >>> import tempfile, tcsl
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
@@ -180,40 +188,44 @@ def load_run(path: Path | str) -> Run:
     """
     folder = RunFolder.find(Path(path))
     result = folder.result()
-    return Run(folder.path, result, load_models(path) if folder.settings().data.name in DATASETS else {})
+    return Run(folder.path, result, load_models(path) if folder.settings().data.name else {})
 
 
 def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str, nn.Module]:
-    """Return the final models of a run on a known dataset, which is loaded unless given."""
+    """Return the final models of a run on a dataset that has a name, which is loaded unless given."""
     folder = RunFolder.find(Path(path))
     settings = folder.settings()
     data = load_dataset(settings).train if train_set is None else train_set
-    job = Job(Feed.of(data, choose(settings.device)), settings, settings.train.net, folder)
+    job = Job(Feed.of(data, choose(settings.device), how="stream"), settings, settings.train.net, folder)
     names = {"run": settings.methods, "train": ("final",), "score": ()}[folder.data()["work"]]
     if not names:
         raise InputError(f"{path} has scores but no final model; make one with tcsl train")
     return {name: load_final(job, name) for name in names}
 
 
-def load_dataset(settings: Settings) -> Splits:
+def load_dataset(settings: Settings, progress: Progress | None = None) -> Splits:
     """Make or read the dataset that the settings name."""
-    loader = DATASETS.get(settings.data.name)
-    options = list(inspect.signature(loader).parameters)[1:]
-    for option in settings.data.options:
-        if option not in options:
-            raise unknown(f"option of dataset {settings.data.name}", option, options)
-    try:
-        splits: Splits = loader(settings.seed, **settings.data.options)
-    except TypeError as error:
-        raise InputError(f"dataset {settings.data.name}: an option has the wrong type: {error}") from None
-    return splits
+    data = settings.data
+    return load(
+        data.name,
+        seed=settings.seed,
+        root=data.root,
+        columns=parse_columns(data.columns),
+        transform=data.transform,
+        on_bad=data.on_bad,
+        val_fraction=data.val_fraction,
+        val_seed=data.val_seed,
+        options=data.options,
+        progress=progress,
+    )
 
 
 def default_path(settings: Settings, data: Dataset, *, seeds: int | None = None) -> Path:
     """Return runs/NAME-HASH; the hash is over all settings, the data and, for several seeds, how many."""
     identity = json.dumps([flat(settings), data.fingerprint, seeds], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    return Path("runs") / f"{settings.data.name or 'data'}-{settings.profile}-{digest}"
+    name = Path(settings.data.name.partition(":")[2] or settings.data.name or "data").stem
+    return Path("runs") / f"{name}-{settings.profile}-{digest}"
 
 
 def _data_facts(data: Dataset) -> dict[str, Any]:
@@ -224,6 +236,7 @@ def _data_facts(data: Dataset) -> dict[str, Any]:
         "input_shape": list(data.inputs.shape[1:]),
         "class_names": list(data.class_names),
         "class_counts": np.bincount(data.numpy_labels, minlength=data.num_classes).tolist(),
+        **({"read": dict(data.facts)} if data.facts else {}),
     }
 
 

@@ -42,7 +42,8 @@ def render_summary(summary: Mapping[str, Any]) -> RenderableType:
 def _methods(summary: Mapping[str, Any]) -> Table:
     seeds = summary["seeds"]
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = Table(title=f"Accuracy on the test set, % ({over}, r = {summary['ratio']:g}, profile {summary['profile']})")
+    where = summary["evaluated_on"]
+    table = Table(title=f"Accuracy on {where}, % ({over}, r = {summary['ratio']:g}, profile {summary['profile']})")
     columns = _known_metrics(summary)
     table.add_column("method")
     for title in columns.values():
@@ -145,3 +146,55 @@ def render_evaluations(evaluations: Mapping[str, Evaluation]) -> RenderableType:
         table.add_row(name, *["-" if value is None else f"{100 * value:.1f}" for value in values])
     unknown = dict.fromkeys(what for evaluation in evaluations.values() for what in evaluation.unknown)
     return Group(table, *[Text(f"not known: {what}") for what in unknown])
+
+
+def render_check(report: Mapping[str, Any]) -> RenderableType:
+    """Return what `tcsl data check` found as a table."""
+    table = Table(title=f"{report['source']}", show_header=False)
+    table.add_column("what")
+    table.add_column("found", overflow="fold")
+
+    def row(what: str, found: str) -> None:
+        table.add_row(what, found)
+
+    def listing(counts: Mapping[str, int], most: int = 12) -> str:
+        shown = ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:most])
+        return shown + (f", ... ({len(counts)} in all)" if len(counts) > most else "")
+
+    row("samples", f"{report['samples']:,}")
+    row("classes", listing(report["classes"]))
+    row("class imbalance", f"{report['imbalance']:.1f} : 1")
+    row("splits", listing({name: n for name, n in report["splits"].items() if n}))
+    row("training groups", listing(report["groups"]) or "not given")
+    if "sizes" in report:
+        sizes = report["sizes"]
+        row("image sizes", f"{listing(sizes['most'], 5)} ({sizes['distinct']} distinct)")
+        row("image modes", listing(report["modes"]))
+    if "shape" in report:
+        row("input shape", " x ".join(map(str, report["shape"])))
+    bad = report["bad"]
+    row("bad samples", f"{bad['count']:,}" + (f": {listing(bad['reasons'], 5)}" if bad["count"] else ""))
+    for where, why in bad["first"]:
+        row("", f"{where} {why}")
+    if "duplicates" in report:
+        copies = report["duplicates"]
+        text = f"{copies['copies']:,} exact copies"
+        if copies["copies"]:
+            text += f"; across splits {copies['across_splits']:,}, across labels {copies['across_labels']:,}"
+        row("duplicates", text)
+        for names in copies["first"]:
+            row("", " = ".join(names))
+    elif "shape" not in report:
+        row("images", "not opened: sizes, unreadable files and duplicates are not known")
+    if "estimate" in report:
+        run = report["estimate"]
+        row("memory", f"{run['bytes'] / 1e6:,.1f} MB of decoded inputs")
+        row("a run takes", f"about {_duration(run['seconds'])} ({run['net']}, {run['epochs']} epochs, {run['device']})")
+    return table
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

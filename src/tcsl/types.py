@@ -1,7 +1,8 @@
-"""Names for the plain arrays that functions here take and return."""
+"""Names for the plain things that functions here take and return."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,3 +12,4 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+Progress = Callable[[str, int, int | None], None]  # what is done, how far it is, and of how much

@@ -61,7 +61,7 @@ def test_the_weight_update_gives_the_same_bytes_every_time():
 
 
 def train(feed, *, objective=cross_entropy, after_epoch=None, report=None, checkpoint=None, seed=0):
-    settings = TrainSettings(epochs=3, batch_size=32, lr=0.01, augment="crop_flip")
+    settings = TrainSettings(epochs=3, batch_size=32, lr=0.01, augment="crop+flip")
     curves = LossCurves(len(feed), 3, feed.hardware.device)
     net = fit(
         build_net("small_cnn", feed.data, seed=seed),

@@ -87,6 +87,7 @@ def summarise_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "seeds": [result["seed"] for result in results],
         "ratio": results[0]["ratio"],
         "profile": results[0]["profile"],
+        "evaluated_on": results[0]["evaluated_on"],
         "titles": methods,
         "methods": table,
         "tcsl_cs_minus": differences,
@@ -175,7 +176,7 @@ def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
         splits = load_dataset(settings)
         run = run_methods(
             splits.train,
-            splits.test,
+            splits.evaluation,
             settings,
             out=path,
             resume=resume,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import warnings
 from typing import Any
 
 import typer
 
-from tcsl.cli import config, parts, run, show
+from tcsl.cli import config, data, export, parts, run, show
 from tcsl.errors import TcslError, TcslWarning
 
 app = typer.Typer(
@@ -25,6 +27,8 @@ app.command("select")(parts.select)
 app.command("train")(parts.train)
 app.command("evaluate")(parts.evaluate)
 app.command("show")(show.show)
+app.command("export")(export.export)
+app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
 
 
@@ -40,6 +44,12 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 def main() -> None:
     """Run the command line; an error that the user can act on is printed without a traceback."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")  # ours are enough
+    told = logging.StreamHandler()
+    told.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("tcsl")
+    logger.addHandler(told)
+    logger.setLevel(logging.WARNING if "--quiet" in sys.argv else logging.INFO)
     try:
         app()
     except TcslError as error:

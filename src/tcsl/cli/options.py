@@ -13,8 +13,31 @@ from typing import Annotated, Any
 import typer
 
 from tcsl.config import Settings, parse_override, resolve
+from tcsl.data.source import source_name
 
-Dataset = Annotated[str, typer.Argument(help="A known dataset: digits.", show_default=False)]
+Dataset = Annotated[
+    str,
+    typer.Argument(
+        help="A known dataset (tcsl data list), a folder of class folders, a table (.csv, .tsv, .parquet, .jsonl), "
+        "arrays (.npz, .safetensors), shards (.tar), or hf:NAME.",
+        show_default=False,
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where a known dataset's files are ($TCSL_DATA or ./data by default), or a table's images.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Columns with unusual names, such as label=y,group=place,path=img.", show_default=False),
+]
+OnBad = Annotated[
+    str | None,
+    typer.Option(help="Samples that cannot be used: error (by default) or skip.", show_default=False),
+]
 Ratio = Annotated[float | None, typer.Option(help="r in (0, 1]: the part that is kept.", show_default=False)]
 Seed = Annotated[
     int | None,
@@ -46,12 +69,15 @@ def settings_from(
     **named: Any,
 ) -> Settings:
     """Put the settings of a command together; `named` are dotted names with __ for the dot, None where not given."""
-    return resolve(profile=profile, dataset=dataset, file=config, overrides=overrides_from(set_, **named))
+    overrides = overrides_from(set_, **named)
+    return resolve(profile=profile, dataset=source_name(dataset), file=config, overrides=overrides)
 
 
 def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:
     """Return the overrides of a command by dotted names."""
     given = {name.replace("__", "."): value for name, value in named.items() if value is not None}
+    if "data.root" in given:
+        given["data.root"] = str(Path(given["data.root"]).expanduser().absolute())
     return dict(parse_override(text) for text in set_ or []) | given
 
 

@@ -19,6 +19,9 @@ def score(
     dataset: options.Dataset,
     out: Annotated[Path, typer.Option(help="The run folder; scores.parquet is written there.", show_default=False)],
     seed: options.Seed = None,
+    root: options.Root = None,
+    columns: options.Columns = None,
+    on_bad: options.OnBad = None,
     profile: options.Profile = None,
     config: options.Config = None,
     set_: options.Set = None,
@@ -32,14 +35,24 @@ def score(
     Example: tcsl score digits --out runs/scores
     """
     settings = settings_from(
-        dataset, profile=profile, config=config, set_=set_, device__device=device, seed=seed, methods=[]
+        dataset,
+        profile=profile,
+        config=config,
+        set_=set_,
+        device__device=device,
+        seed=seed,
+        methods=[],
+        data__root=root,
+        data__columns=columns,
+        data__on_bad=on_bad,
     )
     from tcsl import api
     from tcsl.pipeline import scoring_steps
-    from tcsl.progress import ProgressBars
+    from tcsl.progress import ProgressBars, reading
     from tcsl.running import load_dataset
 
-    data = load_dataset(settings).train
+    with reading(quiet=quiet) as progress:
+        data = load_dataset(settings, progress).train
     with resumable(out), ProgressBars({settings.seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
             data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(settings.seed, epoch)
@@ -107,6 +120,9 @@ def train(
         Path | None, typer.Option(help="A coreset.parquet; everything by default.", show_default=False)
     ] = None,
     seed: options.Seed = None,
+    root: options.Root = None,
+    columns: options.Columns = None,
+    on_bad: options.OnBad = None,
     config: options.Config = None,
     set_: options.Set = None,
     resume: options.Resume = False,
@@ -119,15 +135,25 @@ def train(
     Example: tcsl train digits --coreset runs/demo/coreset.parquet --out runs/mine
     """
     settings = settings_from(
-        dataset, profile=None, config=config, set_=set_, device__device=device, seed=seed, methods=[]
+        dataset,
+        profile=None,
+        config=config,
+        set_=set_,
+        device__device=device,
+        seed=seed,
+        methods=[],
+        data__root=root,
+        data__columns=columns,
+        data__on_bad=on_bad,
     )
     from tcsl import api
     from tcsl.pipeline import final_stage
-    from tcsl.progress import ProgressBars
+    from tcsl.progress import ProgressBars, reading
     from tcsl.running import load_dataset
     from tcsl.scores import Coreset
 
-    splits = load_dataset(settings)
+    with reading(quiet=quiet) as progress:
+        splits = load_dataset(settings, progress)
     kept = None if coreset is None else Coreset.load(coreset)
     plan = final_stage("final")(settings, len(splits.train))
     with resumable(out), ProgressBars({settings.seed: plan}, quiet=quiet) as bars:
@@ -139,15 +165,15 @@ def train(
             resume=resume,
             report=lambda epoch: bars.report(settings.seed, epoch),
         )
-    if splits.test is not None:
-        evaluation = api.evaluate(model, splits.test, train=splits.train, settings=settings)
+    if splits.evaluation is not None:
+        evaluation = api.evaluate(model, splits.evaluation, train=splits.train, settings=settings)
         _show_evaluations({"final": evaluation}, as_json)
     if not as_json:
         typer.echo(f"the model is in {out}  (tcsl evaluate {out})")
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder of a known dataset.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
     view: Annotated[str, typer.Option(help="x (the inputs), or a view of the data: core (x^c), spurious (x^s).")] = "x",
     as_json: options.Json = False,
 ) -> None:
@@ -166,9 +192,9 @@ def evaluate(
     if not settings.data.name:
         raise InputError(f"{run} was made from Python on data that only the caller has; use tcsl.evaluate there")
     splits = load_dataset(settings)
-    if splits.test is None:
-        raise InputError(f"dataset {settings.data.name} has no test set")
-    test = splits.test
+    test = splits.evaluation
+    if test is None:
+        raise InputError(f"dataset {settings.data.name} has neither a test nor a validation set")
     if view != "x":
         if view not in test.views:
             raise unknown("view", view, ["x", *test.views])

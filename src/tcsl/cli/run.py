@@ -23,6 +23,9 @@ def run(
         list[str] | None,
         typer.Option(help="cb_erm, random, rgbal, tcsl_cs; may be repeated.", show_default=False),
     ] = None,
+    root: options.Root = None,
+    columns: options.Columns = None,
+    on_bad: options.OnBad = None,
     profile: options.Profile = None,
     config: options.Config = None,
     set_: options.Set = None,
@@ -52,17 +55,21 @@ def run(
         config=config,
         set_=set_,
         select__ratio=ratio,
+        data__root=root,
+        data__columns=columns,
+        data__on_bad=on_bad,
         device__device=device,
         methods=method,
         seed=seed,
     )
     from tcsl.bench.seeds import run_seeds, summarise_results
-    from tcsl.progress import ProgressBars
+    from tcsl.progress import ProgressBars, reading
     from tcsl.registry import METHODS
     from tcsl.running import default_path, load_dataset, run_methods
 
     stages = [METHODS.get(name).stages for name in settings.methods]
-    splits = load_dataset(settings)
+    with reading(quiet=quiet) as progress:
+        splits = load_dataset(settings, progress)
     plan = {name: steps for plan in stages for name, steps in plan(settings, len(splits.train)).items()}
     path = out if out is not None else default_path(settings, splits.train, seeds=seeds)
     first = settings.seed
@@ -71,7 +78,7 @@ def run(
         if seeds is None:
             result = run_methods(
                 splits.train,
-                splits.test,
+                splits.evaluation,
                 settings,
                 out=path,
                 resume=resume,

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tcsl.data.dataset import Dataset, make_dataset
+from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, attribute_vocabulary, encode_attribute, make_groups
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
 
-Data: TypeAlias = Any  # Dataset | torch.utils.data.Dataset of (x, y) pairs | (X, y)
+Data: TypeAlias = Any  # Dataset | Splits | torch.utils.data.Dataset of (x, y) pairs | (X, y)
 
 
 def as_dataset(
@@ -29,8 +29,9 @@ def as_dataset(
 
     Parameters
     ----------
-    data : a Dataset of ours, a torch Dataset of (x, y) pairs, or a pair of arrays (X, y) with X of shape (n, ...). A
-        torch Dataset is read once, so random transforms in it are drawn once: use `train.augment` instead
+    data : a Dataset of ours, Splits (of which the set for training or testing is taken), a torch Dataset of (x, y)
+        pairs, or a pair of arrays (X, y) with X of shape (n, ...). A torch Dataset is read once, so random transforms
+        in it are drawn once: use `train.augment` instead
     groups : (n,) one attribute value a sample (numbers or text), for evaluation only
     test : whether classes may be missing
     like : the training set of a test set: its classes and its majority attributes are used
@@ -38,6 +39,11 @@ def as_dataset(
     >>> as_dataset((np.eye(4), [0, 1, 0, 1])).inputs.shape
     torch.Size([4, 4])
     """
+    if isinstance(data, Splits):
+        found = data.evaluation if test else data.train
+        if found is None:
+            raise InputError(f"{data.train.name}: there is neither a test nor a validation set")
+        data = found
     if isinstance(data, Dataset):
         if groups is not None:
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
@@ -87,24 +93,28 @@ def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
             f"{name}: expected a tcsl Dataset, a torch Dataset with a length, or a pair of arrays (X, y); "
             f"got {type(data).__name__}"
         )
-    inputs: list[Tensor] = []
+    n = len(data)
+    if n == 0:
+        raise InputError(f"{name}: there is no sample")
+    inputs: Tensor | None = None
     labels: list[Any] = []
-    for i in range(len(data)):
+    for i in range(n):
         item = data[i]
         if not (isinstance(item, tuple | list) and len(item) == 2):
             raise InputError(f"{name}: item {i} must be a pair (x, y), got {type(item).__name__}")
         x = item[0] if isinstance(item[0], Tensor) else _image(item[0], name, i)
-        if inputs and (x.shape != inputs[0].shape or x.dtype != inputs[0].dtype):
+        if inputs is None:
+            inputs = torch.empty((n, *x.shape), dtype=x.dtype)  # filled in place: a list would take the memory twice
+        if x.shape != inputs.shape[1:] or x.dtype != inputs.dtype:
             raise InputError(
                 f"{name}: item {i} has shape {tuple(x.shape)} and type {x.dtype}, item 0 has "
-                f"{tuple(inputs[0].shape)} and {inputs[0].dtype}; add a Resize to the dataset's transform"
+                f"{tuple(inputs.shape[1:])} and {inputs.dtype}; add a Resize to the dataset's transform"
             )
-        inputs.append(x)
+        inputs[i] = x.detach()
         labels.append(item[1])
-    if not inputs:
-        raise InputError(f"{name}: there is no sample")
+    assert inputs is not None
     try:
-        return torch.stack(inputs), torch.as_tensor(labels)
+        return inputs, torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError):
         odd = next((i, y) for i, y in enumerate(labels) if not isinstance(y, int | float | np.number | Tensor))
         raise InputError(f"{name}: labels must be integers, got {odd[1]!r} at index {odd[0]}") from None

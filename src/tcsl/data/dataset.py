@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from tcsl.data.groups import Groups
 from tcsl.errors import GroupsHidden, InputError
 from tcsl.types import AnyArray, IntArray
 
+HASH_BLOCK = 64  # samples that are hashed together, so that readers can hash in parallel what they decode
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -23,12 +26,13 @@ class Dataset:
 
     Attributes
     ----------
-    inputs : (n, ...) uint8 images, or float32 images or rows, on the CPU
+    inputs : (n, ...) uint8 images, or float32 images or rows, on the CPU; decoded files lie in a mapped file
     labels : (n,) int64, 0 .. classes - 1
     class_names : one name a class
     ids : (n,) an id for each sample, integers or text
     name : what messages call the dataset
     views : other inputs of the same samples, such as "core" (x^c) and "spurious" (x^s)
+    facts : how it was read, for the run's record: source, transform, what was skipped
     """
 
     inputs: Tensor
@@ -37,6 +41,7 @@ class Dataset:
     ids: AnyArray
     name: str = "data"
     views: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     _groups: Groups | None = None
     _hidden: bool = False
 
@@ -74,19 +79,54 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over inputs, labels, ids and class names; groups do not enter it."""
-        digest = hashlib.sha256()
-        for array in (self.inputs.numpy(), self.labels.numpy(), np.asarray(self.ids)):
+        digest = hashlib.sha256(self.inputs_digest.encode())
+        for array in (self.labels.numpy(), np.asarray(self.ids)):
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         digest.update("\0".join(self.class_names).encode())
         return digest.hexdigest()
 
+    @cached_property
+    def inputs_digest(self) -> str:
+        """SHA-256 over the digests of the inputs' blocks; images are hashed with the channels last."""
+        return join_digests(self.inputs, digest_blocks(self.inputs))
+
+
+def digest_blocks(inputs: Tensor) -> list[str]:
+    """Return the SHA-256 of every `HASH_BLOCK` samples, in parallel."""
+    rows = inputs.permute(0, 2, 3, 1) if inputs.ndim == 4 else inputs
+
+    def one(block: Tensor) -> str:
+        return hashlib.sha256(np.ascontiguousarray(block.numpy()).view(np.uint8).data).hexdigest()
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(one, rows.split(HASH_BLOCK)))
+
+
+def join_digests(inputs: Tensor, blocks: Sequence[str]) -> str:
+    """Return the digest of inputs whose blocks have these digests."""
+    return hashlib.sha256(f"{inputs.dtype}{tuple(inputs.shape)}{''.join(blocks)}".encode()).hexdigest()
+
 
 class Splits(NamedTuple):
-    """A training set and, where there is one, a test set."""
+    """A training set and, where there are any, sets to test and to validate on.
+
+    Attributes
+    ----------
+    train, test, val : as they are published, or as the source gives them
+    val_iid : a validation set that is distributed like the training set, where `val` is not: choices may be made on
+        this one only, since the other tells about the groups
+    """
 
     train: Dataset
-    test: Dataset | None
+    test: Dataset | None = None
+    val: Dataset | None = None
+    val_iid: Dataset | None = None
+
+    @property
+    def evaluation(self) -> Dataset | None:
+        """What a model is evaluated on: the test set, else the validation set."""
+        return self.val if self.test is None else self.test
 
 
 def make_dataset(
@@ -98,6 +138,7 @@ def make_dataset(
     groups: Groups | None = None,
     name: str = "data",
     views: Mapping[str, Tensor] | None = None,
+    facts: Mapping[str, Any] | None = None,
     test: bool = False,
 ) -> Dataset:
     """Check the parts and put them together.
@@ -145,7 +186,7 @@ def make_dataset(
     if groups is not None and len(groups.group) != n:
         raise InputError(f"{name}: {n} samples but {len(groups.group)} group labels")
     names = tuple(map(str, class_names)) if class_names is not None else tuple(map(str, range(classes)))
-    return Dataset(inputs, labels, names, ids, name, dict(views or {}), groups)
+    return Dataset(inputs, labels, names, ids, name, dict(views or {}), dict(facts or {}), groups)
 
 
 def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import make_groups
+from tcsl.data.known import Known
 from tcsl.errors import InputError
 from tcsl.seeds import generator
 from tcsl.types import AnyArray, IntArray
@@ -48,7 +49,7 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120) -> Splits:
     train : 10 * per_class images (3, 8, 8), uint8, with the views "core" (grey) and "spurious" (colour, no shape)
     test : every other image in all ten colours, with the same views
 
-    >>> train, test = load(seed=0)
+    >>> train, test = load(seed=0)[:2]
     >>> len(train), len(test), int(train.groups.minority.sum())
     (1200, 5970, 60)
     """
@@ -107,3 +108,6 @@ def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, ids: Int
 
 def _uint8(values: AnyArray) -> Tensor:
     return torch.from_numpy(np.rint(values).astype(np.uint8))
+
+
+DATASET = Known(title="coloured 8 x 8 digits, embedded; 1,200 training images, 5 % against the colour", load=load)

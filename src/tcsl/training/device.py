@@ -71,6 +71,17 @@ def choose(settings: DeviceSettings) -> Hardware:
     return Hardware(device, bfloat16)
 
 
+def free_memory(device: torch.device) -> float:
+    """Return the bytes of memory that are free on a device; infinite where the system does not tell."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as stream:
+            return next(1024.0 * int(line.split()[1]) for line in stream if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return float("inf")
+
+
 @contextmanager
 def settled(settings: DeviceSettings) -> Iterator[None]:
     """Run with the number of threads asked for and repeatable kernels; what was set before is restored."""

@@ -110,13 +110,13 @@ def fit(
     for epoch in range(-(-step // len(sizes)), epochs):
         started = time.perf_counter()
         stream = derive(seed, stage, epoch)
-        order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream)).to(hardware.device)
-        batches = order.split(sizes)[: steps - step]
+        order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream))
+        batches = sizes[: steps - step]
         total = torch.zeros((), device=hardware.device)
         net.train()
         with seeded(stream, hardware.device):
-            for index in batches:
-                batch = feed.batch(index)
+            for batch in feed.batches(order, batches):
+                index = batch.indices
                 if settings.augment != "none":
                     batch = batch._replace(
                         inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=epoch)
@@ -137,7 +137,7 @@ def fit(
         mean_loss = float(total) / len(batches)
         checked = [total, *([recorder.table] if recorder else []), *net.parameters()]
         if epoch + 1 == epochs:
-            checked.append(_last_logits(net, feed, batches[-1]))
+            checked.append(_last_logits(net, feed, order[: batches[0]]))
         if not all_finite(checked):
             raise NonFiniteLoss(_advice(stage, epoch, settings, checkpoint))
         if after_epoch is not None and whole:

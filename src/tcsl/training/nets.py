@@ -19,6 +19,7 @@ from tcsl.seeds import derive
 
 NetFactory: TypeAlias = Callable[[int], nn.Module]  # from the number of classes
 
+_NORMALISE_FROM = 2048  # samples at least, where there are more
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -82,13 +83,22 @@ def mlp(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
     )
 
 
+def linear(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Return a linear layer, for embeddings.
+
+    >>> linear((5,), 3)(torch.zeros(2, 5)).shape
+    torch.Size([2, 3])
+    """
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(torch.tensor(inputs).prod()), num_classes))
+
+
 def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bool = False) -> nn.Module:
     """Return a fresh net for this dataset, `Normalise` first; the same seed gives the same weights.
 
     Parameters
     ----------
-    net : a name (`small_cnn`, `mlp`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the number of
-        classes to a module
+    net : a name (`small_cnn`, `mlp`, `linear`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the
+        number of classes to a module
     """
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
         raise InputError("train.pretrained is for nets of torchvision and timm; a factory loads its own weights")
@@ -102,10 +112,18 @@ def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bo
     return model
 
 
+def settled_name(name: str, shape: tuple[int, ...]) -> str:
+    """Return the name of the net that `auto` stands for with inputs of this shape; other names stay.
+
+    >>> settled_name("auto", (3, 8, 8))
+    'small_cnn'
+    """
+    return name if name != "auto" else "mlp" if len(shape) == 1 else "small_cnn"
+
+
 def _by_name(name: str, data: Dataset, pretrained: bool) -> nn.Module:
     shape = tuple(data.inputs.shape[1:])
-    if name == "auto":
-        name = "mlp" if len(shape) == 1 else "small_cnn"
+    name = settled_name(name, shape)
     library, colon, model = name.partition(":")
     if colon and library in ("torchvision", "timm"):
         _need_images(name, shape)
@@ -179,7 +197,8 @@ def _published_normalise(module: nn.Module, data: Dataset) -> Normalise:
 
 def _normalise(data: Dataset) -> Normalise:
     """Choose shift and scale: the data's own for bytes and rows, none for float images."""
-    x = data.inputs
+    # Every k-th sample is enough for a mean, and does not read a large mapped file from end to end.
+    x = data.inputs[:: max(1, len(data) // _NORMALISE_FROM)]
     unit = 255.0 if x.dtype == torch.uint8 else 1.0
     if x.dtype != torch.uint8 and x.ndim > 2:
         return Normalise(torch.zeros(1), torch.ones(1), unit)

@@ -1,0 +1,68 @@
+"""Which column is what: named by the user, or found by the names that people use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tcsl.errors import InputError
+from tcsl.registry import unknown
+
+ALIASES = {
+    "path": ("path", "file", "filename", "file_name", "filepath", "image", "img", "image_path", "img_filename"),
+    "inputs": ("inputs", "x", "features", "embedding", "embeddings", "vector", "images", "data"),
+    "label": ("label", "labels", "y", "target", "targets", "class", "category"),
+    "split": ("split", "splits", "partition"),
+    "group": ("group", "groups", "attribute", "a", "place", "background"),
+    "id": ("id", "ids", "img_id", "image_id", "sample_id", "uid"),
+}
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Read `label=y,group=place` as roles and columns.
+
+    >>> parse_columns("label=y, group=place+time")
+    {'label': 'y', 'group': 'place+time'}
+    """
+    out: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        role, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
+            raise InputError(f"--columns looks like label=y,group=place, got {part!r}")
+        if role not in ALIASES:
+            raise unknown("kind of column", role, ALIASES)
+        out[role] = column
+    return out
+
+
+def find_columns(source: str, present: Iterable[str], named: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return, for each role that is there, its columns; a role is named, or has one of its usual names.
+
+    Parameters
+    ----------
+    named : roles and columns; several columns of one role are joined by +
+
+    >>> find_columns("birds.csv", ["file", "Y", "place"], {"group": "place"})
+    {'path': ['file'], 'label': ['Y'], 'group': ['place']}
+    """
+    columns = list(present)
+    lowered = {column.lower(): column for column in reversed(columns)}
+    found: dict[str, list[str]] = {}
+    for role, aliases in ALIASES.items():
+        if role in named:
+            given = named[role]
+            asked = [given] if given in columns else [column.strip() for column in given.split("+")]
+            for column in asked:
+                if column not in columns:
+                    raise unknown(f"column of {source} for {role!r}", column, columns)
+            if len(asked) > 1 and role not in ("group", "inputs"):
+                raise InputError(f"{source}: {role} is one column, got {named[role]!r}")
+            found[role] = asked
+        else:
+            hits = [lowered[alias] for alias in aliases if alias in lowered]
+            if hits:
+                found[role] = hits[:1]
+    if "label" not in found:
+        raise InputError(
+            f"{source}: which column is the label? It has {', '.join(columns[:20])}; name it with --columns label=NAME"
+        )
+    return found

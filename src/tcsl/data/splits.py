@@ -1,0 +1,150 @@
+"""From a manifest to the training, validation and test set."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tcsl.data.bad import Bad, OnBad, describe, settle
+from tcsl.data.cache import AUTO, decode
+from tcsl.data.dataset import Dataset, Splits, make_dataset
+from tcsl.data.groups import Groups, make_groups
+from tcsl.data.images import Images
+from tcsl.data.manifest import Manifest, check_rows
+from tcsl.errors import InputError, TcslWarning
+from tcsl.seeds import generator
+from tcsl.types import IntArray, Progress
+
+_log = logging.getLogger("tcsl")
+_WORDS = {"train": "training", "val": "validation", "test": "test"}
+
+
+def load_manifest(
+    manifest: Manifest,
+    *,
+    transform: str = "auto",
+    fallback: str = AUTO,
+    on_bad: OnBad = "error",
+    val_fraction: float = 0.0,
+    val_seed: int = 0,
+    progress: Progress | None = None,
+) -> Splits:
+    """Check, split and decode.
+
+    Parameters
+    ----------
+    transform, fallback : as in `tcsl.data.cache.decode`
+    val_fraction : where there is no validation split, this part of each class's training samples becomes one
+    val_seed : which samples those are
+    """
+    manifest = check_rows(manifest, on_bad)
+    rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
+    rows["train"] = np.flatnonzero(manifest.training())
+    facts: dict[str, Any] = {"source": manifest.name}
+    if len(rows["val"]) == 0 and val_fraction > 0:
+        rows["train"], rows["val"] = hold_out(manifest.labels.codes, rows["train"], val_fraction, val_seed)
+        facts["validation"] = f"{val_fraction:g} of each class's training samples, drawn with seed {val_seed}"
+        _log.info(
+            f"{manifest.name} has no validation split, so one was made: {len(rows['val']):,} of the training samples, "
+            f"{100 * val_fraction:g} % of each class (data.val_fraction, data.val_seed)"
+        )
+    parts: dict[str, _Part] = {}
+    for split in ("train", "val", "test"):
+        if len(rows[split]):
+            transform = parts["train"].facts.get("transform", transform) if parts else transform
+            parts[split] = _decoded(manifest.take(rows[split]), split, transform, fallback, progress)
+    bad = [one for part in parts.values() for one in part.bad]
+    settle(manifest.name, bad, on_bad)
+    skipped = [*manifest.skipped, *bad]
+    if skipped:
+        warnings.warn(f"{manifest.name}: left out {describe(skipped)}", TcslWarning, stacklevel=2)
+        facts["skipped"] = [list(one) for one in skipped]
+    converted = parts["train"].facts.get("converted")
+    if converted:
+        listing = ", ".join(f"{count:,} {kind}" for kind, count in converted.items())
+        _log.info(f"{manifest.name}: converted to upright 8-bit RGB: {listing}")
+    sets: dict[str, Dataset] = {}
+    for split, part in parts.items():
+        known = sets["train"].groups if sets else None
+        sets[split] = _dataset(part, split, known, facts)
+    return Splits(sets["train"], sets.get("test"), sets.get("val"))
+
+
+def hold_out(labels: IntArray, rows: IntArray, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Split rows into those that stay and those that are held out: the same part of each class, to the nearest sample.
+
+    At least two samples of each class stay.
+
+    >>> stay, out = hold_out(np.array([0] * 10 + [1] * 20), np.arange(30), 0.1, seed=0)
+    >>> len(stay), np.bincount((out >= 10).astype(int)).tolist()
+    (27, [1, 2])
+    """
+    if not 0 <= fraction < 1:
+        raise InputError(f"data.val_fraction must be in [0, 1), got {fraction:g}")
+    rng = generator(seed, "validation")
+    out: list[IntArray] = []
+    for label in np.unique(labels[rows]):
+        members = rows[labels[rows] == label]
+        out.append(rng.permutation(members)[: min(round(fraction * len(members)), len(members) - 2)])
+    held = np.sort(np.concatenate(out))
+    return np.setdiff1d(rows, held, assume_unique=True), held
+
+
+class _Part(NamedTuple):
+    manifest: Manifest  # the rows that could be decoded
+    inputs: Tensor
+    views: Mapping[str, Tensor]
+    bad: list[Bad]
+    digest: str
+    facts: dict[str, Any]
+
+
+def _decoded(manifest: Manifest, split: str, transform: str, fallback: str, progress: Progress | None) -> _Part:
+    """Return the inputs of one split; images that cannot be decoded are taken out and told."""
+    if not isinstance(manifest.inputs, Images):
+        return _Part(manifest, manifest.inputs, {}, [], "", {})
+    name = f"{manifest.name}, {_WORDS[split]}"
+    found = decode(manifest.inputs, transform, fallback=fallback, name=name, progress=progress)
+    views: dict[str, Tensor] = {}
+    for view, images in manifest.views.items():
+        other = decode(images.take(found.kept), found.facts["transform"], name=f"{name}, {view}", progress=progress)
+        settle(f"{name}, view {view!r}", other.bad, "error")
+        views[view] = other.inputs
+    if len(found.kept) == 0:
+        raise InputError(f"{name}: no sample is left: {describe(found.bad)}")
+    return _Part(manifest.take(found.kept), found.inputs, views, found.bad, found.digest, found.facts)
+
+
+def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mapping[str, Any]) -> Dataset:
+    manifest = part.manifest
+    made = make_dataset(
+        part.inputs,
+        torch.from_numpy(manifest.labels.codes),
+        class_names=manifest.labels.names,
+        ids=np.array(manifest.ids.tolist()),
+        groups=None if manifest.group is None else _groups(manifest, train_groups),
+        name=f"{manifest.name}, {_WORDS[split]}",
+        views=part.views,
+        facts={**facts, **part.facts},
+        test=split != "train",
+    )
+    if part.digest:
+        made.__dict__["inputs_digest"] = part.digest  # hashed while it was decoded
+    return made
+
+
+def _groups(manifest: Manifest, train_groups: Groups | None) -> Groups:
+    assert manifest.group is not None
+    return make_groups(
+        manifest.labels.codes,
+        manifest.group.codes,
+        class_names=manifest.labels.names,
+        attribute_names=manifest.group.names,
+        majority=train_groups.majority if train_groups is not None else None,
+    )
