@@ -18,6 +18,8 @@ test: $(READY)
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/feeding.py
+	$(BIN)/python benchmarks/table.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tcsl needs Python 3.11 or newer; set PYTHON=...")'

@@ -100,6 +100,8 @@ BLOCKS = {
     "choices": choices,
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
+    "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
+    "benchmark-table": lambda: benchmark("benchmark-table"),
 }
 
 

@@ -1,6 +1,7 @@
 """The README and the docs say what the records say, and their code runs."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,23 @@ def test_python_in_the_docs_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
         exec(compile(code, page.name, "exec"), {})
+
+
+def test_commands_on_every_kind_of_data_run(tmp_path, monkeypatch):
+    """docs/data.md makes its examples; then each of its commands ends well, in the order of the page."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "data.md").read_text()
+    for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(code, "data.md", "exec"), {})
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
+    assert len(commands) >= 9
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == "tcsl"
+        done = subprocess.run([sys.executable, "-m", "tcsl", *words[1:]], capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    assert len((tmp_path / "kept.txt").read_text().splitlines()) == 10
+    assert len(list((tmp_path / "kept").glob("*/*.png"))) == 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

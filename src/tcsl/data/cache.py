@@ -1,20 +1,22 @@
 """Decoded images on disk: every image is decoded once, by all cores, into one file of bytes that is mapped, not read.
 
 An entry is KEY.images, (n, height, width, 3) uint8 without a header, and KEY.json, written last. The key is a hash of
-the images' names, sizes and times and of the transform. An interrupted decoding goes on where it stopped.
+the images' place, names, sizes and times and of the transform. An interrupted decoding goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +29,9 @@ from tcsl.data.dataset import HASH_BLOCK, digest_blocks, join_digests
 from tcsl.data.image import BadImage, decode_image, quiet
 from tcsl.data.images import Images
 from tcsl.data.transform import parse_transform
-from tcsl.errors import InputError
+from tcsl.errors import InputError, RunFolderError
 from tcsl.files import write_atomic
-from tcsl.types import AnyArray, IntArray, Progress
+from tcsl.types import IntArray, Progress
 
 _VERSION = 1  # of the decoder and of the layout
 AUTO_SIDE = 256  # images of one size up to this stay as they are
@@ -76,54 +78,56 @@ def decode(
     transform : steps as in `parse_transform`, `none`, or `auto`: images of one size of up to 256 pixels stay as they
         are, others go through `fallback`
     """
-    auto = transform == "auto"
-    if not auto:
-        parse_transform(transform)
-    with quiet():
-        first = _first_good(images, name)
-        wanted = transform if not auto else "none" if max(first.size) <= AUTO_SIDE else fallback
-        try:
-            return _entry(images, wanted, parse_transform(wanted)(first).size, name, progress, strict=auto)
-        except _SizesDiffer:
-            return _entry(images, fallback, parse_transform(fallback)(first).size, name, progress, strict=False)
-
-
-def _first_good(images: Images, name: str) -> Any:
-    for i in range(len(images)):
-        try:
-            return decode_image(images.content(i))[0]
-        except (BadImage, OSError):
-            continue
-    raise InputError(f"{name}: none of the {len(images)} images can be read, such as {images.names[0]}")
-
-
-def _entry(
-    images: Images, transform: str, size: tuple[int, int], name: str, progress: Progress | None, *, strict: bool
-) -> Decoded:
-    """Return the cache's entry; `strict` raises `_SizesDiffer` at the first image of another size."""
-    stamps = "\n".join([f"{_VERSION} {transform} {size}", *images.stamps()])
-    key = hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    asked = f"auto {AUTO_SIDE} {fallback}" if transform == "auto" else transform
+    parse_transform(fallback if transform == "auto" else transform)
     place = folder()
+    key = _key(images, asked)
     meta, pixels = place / f"{key}.json", place / f"{key}.images"
-    if not meta.exists():
-        try:
+    try:
+        facts = _finished(meta, pixels, len(images))
+        if facts is None:
             place.mkdir(parents=True, exist_ok=True)
-            with _locked(place / f"{key}.lock"):
-                if not meta.exists():
-                    _make(images, transform, size, meta, pixels, name, progress, strict)
-        except OSError as error:
-            raise InputError(
-                f"{name}: decoded images cannot be kept in {place}: {error.strerror or error}; "
-                "set TCSL_CACHE to a folder with space"
-            ) from None
-    facts = json.loads(meta.read_text())
+            with quiet(), _locked(place / f"{key}.lock"):
+                facts = _finished(meta, pixels, len(images))
+                if facts is None:
+                    facts = _make(images, transform, fallback, meta, pixels, name, progress)
+    except (OSError, RunFolderError) as error:
+        why = error.__cause__ or error
+        raise InputError(
+            f"{name}: decoded images cannot be kept in {place}: {getattr(why, 'strerror', None) or why}; "
+            "set TCSL_CACHE to a folder with space"
+        ) from None
     kept = np.delete(np.arange(len(images)), facts["bad_rows"])
     bad = [Bad(str(images.names[i]), why) for i, why in zip(facts["bad_rows"], facts["bad_reasons"], strict=True)]
+    width, height = facts["size"]
     if len(kept) == 0:
-        return Decoded(torch.empty(0, 3, *size[::-1], dtype=torch.uint8), kept, bad, "", {})
-    inputs = _map(pixels, (len(kept), size[1], size[0], 3))
-    shown = {"transform": transform, "converted": facts["converted"]}
+        return Decoded(torch.empty(0, 3, height, width, dtype=torch.uint8), kept, bad, "", {})
+    inputs = _map(pixels, (len(kept), height, width, 3))
+    shown = {"transform": facts["transform"], "converted": facts["converted"]}
     return Decoded(inputs, kept, bad, join_digests(inputs, facts["blocks"]), shown)
+
+
+def _key(images: Images, asked: str) -> str:
+    """Return a hash of what the images are, as far as it is known without reading them, and of what is made of them."""
+    # Names are relative to a folder, and files of another one may have the same names, sizes and times.
+    where = "" if images.path is None else os.path.abspath(images.path(int(images.rows[0])))
+    stamps = "\n".join([f"{_VERSION} {asked}", where, *images.stamps()])
+    return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _finished(meta: Path, pixels: Path, n: int) -> dict[str, Any] | None:
+    """Return the facts of an entry, or None where it is not there or not whole."""
+    try:
+        facts: dict[str, Any] = json.loads(meta.read_text())
+        whole = pixels.stat().st_size == (n - len(facts["bad_rows"])) * _bytes(facts["size"])
+    except FileNotFoundError:
+        return None
+    return facts if whole else None
+
+
+def _bytes(size: Sequence[int]) -> int:
+    """Return the bytes of an image of this width and height."""
+    return 3 * size[0] * size[1]
 
 
 def _map(pixels: Path, shape: tuple[int, ...]) -> Tensor:
@@ -133,34 +137,106 @@ def _map(pixels: Path, shape: tuple[int, ...]) -> Tensor:
 
 
 def _make(
+    images: Images, transform: str, fallback: str, meta: Path, pixels: Path, name: str, progress: Progress | None
+) -> dict[str, Any]:
+    """Decode into PART, noting now and then how far it has come, put it in place when it is whole; return its facts."""
+    n, part, notes = len(images), pixels.with_suffix(".part"), pixels.with_suffix(".part.json")
+    auto = transform == "auto"
+    state = _left_off(part, notes, n)
+    if state is None:
+        size = _first_size(images, "none" if auto else transform, name)
+        if auto:
+            transform = "none" if max(size) <= AUTO_SIDE else fallback
+            size = size if transform == "none" else _first_size(images, transform, name)
+        state = _begin(part, notes, n, transform, size, name)
+    try:
+        _fill(images, state, part, notes, name, progress, strict=auto and state["transform"] == "none")
+    except _SizesDiffer:
+        state = _begin(part, notes, n, fallback, _first_size(images, fallback, name), name)
+        _fill(images, state, part, notes, name, progress, strict=False)
+    if state["bad_rows"]:
+        notes.unlink(missing_ok=True)  # from here on, they would not be true of PART
+        state["blocks"] = _close_gaps(part, n, state)
+    os.replace(part, pixels)
+    del state["done"]
+    write_atomic(meta, json.dumps(state))
+    notes.unlink(missing_ok=True)
+    return state
+
+
+def _first_size(images: Images, transform: str, name: str) -> tuple[int, int]:
+    """Return the size of the first image that can be used; the others must have it, too."""
+    apply = parse_transform(transform)
+    for i in range(len(images)):
+        try:
+            return apply(decode_image(images.content(i))[0]).size
+        except (BadImage, OSError):
+            continue
+    raise InputError(f"{name}: none of the {len(images)} images can be read, such as {images.names[0]}")
+
+
+def _left_off(part: Path, notes: Path, n: int) -> dict[str, Any] | None:
+    """Return how far an interrupted decoding has come."""
+    try:
+        state: dict[str, Any] = json.loads(notes.read_text())
+        return state if part.stat().st_size == n * _bytes(state["size"]) else None
+    except FileNotFoundError:
+        return None
+
+
+def _begin(part: Path, notes: Path, n: int, transform: str, size: tuple[int, int], name: str) -> dict[str, Any]:
+    """Make an empty PART and return the state of a decoding that has done nothing yet."""
+    for left in (notes, part):  # in this order: a kill must not leave notes that tell of another PART
+        left.unlink(missing_ok=True)
+    needed, free = n * _bytes(size), shutil.disk_usage(part.parent).free
+    if needed > free:
+        raise InputError(
+            f"{name}: {n:,} decoded images of {size[0]} x {size[1]} need {needed / 1e9:.1f} GB in {part.parent}, "
+            f"which has {free / 1e9:.1f} GB free; set TCSL_CACHE to a larger disk, or data.transform to a smaller "
+            "size such as short:128,crop:112"
+        )
+    try:
+        _reserve(part, needed)
+    except OSError:
+        part.unlink()
+        raise
+    return {
+        "transform": transform,
+        "size": size,
+        "done": 0,
+        "bad_rows": [],
+        "bad_reasons": [],
+        "converted": {},
+        "blocks": [],
+    }
+
+
+def _reserve(part: Path, size: int) -> None:
+    """Make a file of this size that has its place on the disk: writing to a mapped file on a full disk is a crash."""
+    with open(part, "wb") as stream:
+        stream.truncate(size)
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(stream.fileno(), 0, size)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system can
+                    raise
+
+
+def _fill(
     images: Images,
-    transform: str,
-    size: tuple[int, int],
-    meta: Path,
-    pixels: Path,
+    state: dict[str, Any],
+    part: Path,
+    notes: Path,
     name: str,
     progress: Progress | None,
+    *,
     strict: bool,
 ) -> None:
-    """Decode into PART, noting now and then how far it has come, and put it in place when it is whole."""
-    n, part, notes = len(images), pixels.with_suffix(".part"), pixels.with_suffix(".part.json")
-    shape = (n, size[1], size[0], 3)
-    needed = int(np.prod(shape))
-    state: dict[str, Any] = {"done": 0, "bad_rows": [], "bad_reasons": [], "converted": {}, "blocks": []}
-    if part.exists() and notes.exists() and part.stat().st_size == needed:
-        state = json.loads(notes.read_text())
-    else:
-        free = shutil.disk_usage(pixels.parent).free
-        if needed > free:
-            raise InputError(
-                f"{name}: {n:,} decoded images of {size[0]} x {size[1]} need {needed / 1e9:.1f} GB in {pixels.parent}, "
-                f"which has {free / 1e9:.1f} GB free; set TCSL_CACHE to a larger disk, or data.transform to a smaller "
-                "size such as short:128,crop:112"
-            )
-        with open(part, "wb") as stream:
-            stream.truncate(needed)
-    array = np.memmap(part, np.uint8, "r+", shape=shape)
-    apply = parse_transform(transform)
+    """Decode what is left into PART; `strict` raises `_SizesDiffer` at the first image of another size."""
+    n, (width, height) = len(images), state["size"]
+    array = np.memmap(part, np.uint8, "r+", shape=(n, height, width, 3))
+    apply = parse_transform(state["transform"])
 
     def block(start: int) -> tuple[list[tuple[int, str]], list[str], str]:
         bad: list[tuple[int, str]] = []
@@ -170,11 +246,11 @@ def _make(
             try:
                 image, note = decode_image(images.content(i))
                 image = apply(image)
-                if image.size != size:
+                if image.size != (width, height):
                     if strict:
                         raise _SizesDiffer
                     raise BadImage(
-                        f"has {image.width} x {image.height} pixels, the first image {size[0]} x {size[1]} (choose a "
+                        f"has {image.width} x {image.height} pixels, the first image {width} x {height} (choose a "
                         "data.transform such as short:256,crop:224)"
                     )
                 array[i] = np.asarray(image)
@@ -185,39 +261,37 @@ def _make(
                 bad.append((i, f"cannot be read ({error.strerror or error})"))
         return bad, converted, hashlib.sha256(array[start:stop].data).hexdigest()
 
+    def save() -> None:
+        array.flush()
+        write_atomic(notes, json.dumps(state))
+
     saved = time.monotonic()
     try:
-        for bad, converted, digest in in_order(block, range(state["done"], n, HASH_BLOCK)):
-            state["done"] = min(state["done"] + HASH_BLOCK, n)
-            state["bad_rows"] += [i for i, _ in bad]
-            state["bad_reasons"] += [why for _, why in bad]
-            state["blocks"].append(digest)
-            for note in converted:
-                state["converted"][note] = state["converted"].get(note, 0) + 1
-            if progress is not None:
-                progress(f"decoding {name}", state["done"], n)
-            if time.monotonic() - saved > _SAVE_EVERY:
-                array.flush()
-                write_atomic(notes, json.dumps(state))
-                saved = time.monotonic()
+        # Closed before anything else is done, so that no thread is left that writes.
+        with closing(in_order(block, range(state["done"], n, HASH_BLOCK))) as blocks:
+            for bad, converted, digest in blocks:
+                state.update(  # in one step: a Ctrl-C must not come between its parts
+                    done=min(state["done"] + HASH_BLOCK, n),
+                    bad_rows=[*state["bad_rows"], *(i for i, _ in bad)],
+                    bad_reasons=[*state["bad_reasons"], *(why for _, why in bad)],
+                    converted=dict(Counter(state["converted"]) + Counter(converted)),
+                    blocks=[*state["blocks"], digest],
+                )
+                if progress is not None:
+                    progress(f"decoding {name}", state["done"], n)
+                if time.monotonic() - saved > _SAVE_EVERY:
+                    save()
+                    saved = time.monotonic()
     except _SizesDiffer:
-        part.unlink()
         raise
     except BaseException:
         if state["done"]:
-            array.flush()
-            write_atomic(notes, json.dumps(state))
+            save()
         raise
-    if state["bad_rows"]:
-        state["blocks"] = _close_gaps(array, part, state["bad_rows"])
     array.flush()
-    os.replace(part, pixels)
-    del state["done"]
-    write_atomic(meta, json.dumps(state))
-    notes.unlink(missing_ok=True)
 
 
-def in_order(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
+def in_order(work: Callable[[int], Any], starts: range) -> Generator[Any]:
     """Run `work` on all cores and yield its results in order; what nobody waits for any more is cancelled."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as pool:
@@ -234,15 +308,17 @@ def in_order(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
                 future.cancel()
 
 
-def _close_gaps(array: AnyArray, part: Path, bad_rows: list[int]) -> list[str]:
+def _close_gaps(part: Path, n: int, state: dict[str, Any]) -> list[str]:
     """Move the good images together and return the digests of their blocks."""
-    kept = np.delete(np.arange(len(array)), bad_rows)
+    width, height = state["size"]
+    array = np.memmap(part, np.uint8, "r+", shape=(n, height, width, 3))
+    kept = np.delete(np.arange(n), state["bad_rows"])
     for start in range(0, len(kept), HASH_BLOCK):
         rows = kept[start : start + HASH_BLOCK]
         array[start : start + len(rows)] = array[rows]
-    array.flush()  # type: ignore[attr-defined]
-    os.truncate(part, int(np.prod(array.shape[1:])) * len(kept))
-    return digest_blocks(_map(part, (len(kept), *array.shape[1:]))) if len(kept) else []
+    array.flush()
+    os.truncate(part, len(kept) * _bytes(state["size"]))
+    return digest_blocks(_map(part, (len(kept), height, width, 3))) if len(kept) else []
 
 
 @contextmanager

@@ -18,6 +18,9 @@ Recipe 1, in integer arithmetic only, so that it gives the same bytes on every m
 from __future__ import annotations
 
 import gzip
+import math
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +39,7 @@ RECIPE = 1
 SIZE, CONFLICTS = 52_808, 257
 _NOISE = 10
 _PALETTE = np.array(list(COLOURS.values()), np.int64)
+_DRAWS = 1 << 40  # the bits of the hash's key below the purpose
 _ORDER, _TEST_ORDER, _COLOUR = 1, 2, 3  # purposes of the hash; colours use _COLOUR .. _COLOUR + 5
 
 
@@ -63,9 +67,11 @@ def load(
     -------
     train, test, val (uniform colours) and val_iid (distributed like the training set); images (3, 28, 28), uint8
     """
-    raw = need("cmnist", data_root(root), "MNIST/raw", "mnist", "MNIST")
-    images, digits = _read(raw, "train", 60_000 if check else None)
-    test_images, test_digits = _read(raw, "t10k", 10_000 if check else None)
+    if not isinstance(draw, int) or not 0 <= draw < _DRAWS:
+        raise InputError(f"cmnist: draw must be an integer in 0 .. {_DRAWS - 1}, got {draw}")
+    place = data_root(root)
+    images, digits = _read(place, "train", 60_000 if check else None)
+    test_images, test_digits = _read(place, "t10k", 10_000 if check else None)
     conflicts = CONFLICTS if alpha is None else _conflicts(alpha, size)
     if not 20 <= size <= len(digits):
         raise InputError(f"cmnist: size must be in 20 .. {len(digits)}, the images of MNIST, got {size}")
@@ -183,6 +189,7 @@ def _painted(
             "spurious": flat[:, :, None, None].expand(-1, -1, *grey.shape[1:]),
         },
         facts={"recipe": RECIPE, "draw": draw},
+        test=split != "training",
     )
 
 
@@ -195,9 +202,9 @@ def _paint(grey: AnyArray, paint: IntArray) -> Tensor:
     return torch.from_numpy(out).permute(0, 3, 1, 2)
 
 
-def _read(raw: Path, part: str, expected: int | None) -> tuple[AnyArray, IntArray]:
-    images, where = _read_idx(raw, f"{part}-images-idx3-ubyte", 3)
-    labels, labels_where = _read_idx(raw, f"{part}-labels-idx1-ubyte", 1)
+def _read(root: Path, part: str, expected: int | None) -> tuple[AnyArray, IntArray]:
+    images, where = _read_idx(root, f"{part}-images-idx3-ubyte", 3)
+    labels, labels_where = _read_idx(root, f"{part}-labels-idx1-ubyte", 1)
     if expected is not None:
         check_counts("cmnist", where, {"it": len(images)}, {"it": expected})
     if len(images) != len(labels):
@@ -207,16 +214,18 @@ def _read(raw: Path, part: str, expected: int | None) -> tuple[AnyArray, IntArra
     return images, labels.astype(np.int64)
 
 
-def _read_idx(raw: Path, name: str, dimensions: int) -> tuple[AnyArray, Path]:
+def _read_idx(root: Path, name: str, dimensions: int) -> tuple[AnyArray, Path]:
     """Read one of MNIST's files, plain or gzipped."""
-    path = need("cmnist", raw, name, f"{name}.gz")
+    raw = need("cmnist", root, "MNIST/raw", "mnist", "MNIST")
+    path = need("cmnist", root, name, f"{name}.gz", within=raw)
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cmnist: {path} cannot be read: {error}") from None
     head = 4 * (1 + dimensions)
-    shape = tuple(np.frombuffer(content[4:head], ">u4").tolist())
-    if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) - head != int(np.prod(shape, dtype=object)):
+    known = content[:4] == bytes([0, 0, 8, dimensions]) and len(content) >= head
+    shape = struct.unpack(f">{dimensions}I", content[4:head]) if known else ()
+    if not known or len(content) - head != math.prod(shape):
         raise InputError(f"cmnist: {path} is not one of MNIST's files, or it is cut short; get it again")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape), path
 

@@ -67,8 +67,9 @@ class Dataset:
     def without_groups(self) -> Dataset:
         """Return the same data with the groups hidden: reading them raises."""
         view = replace(self, _hidden=True)
-        if "fingerprint" in self.__dict__:  # the same data, hashed once
-            view.__dict__["fingerprint"] = self.fingerprint
+        for known in ("inputs_digest", "fingerprint"):
+            if known in self.__dict__:  # the same data, hashed once
+                view.__dict__[known] = self.__dict__[known]
         return view
 
     @property

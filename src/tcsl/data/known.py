@@ -48,21 +48,28 @@ def data_root(root: str | Path = "") -> Path:
     return Path(root or os.environ.get("TCSL_DATA") or "data").expanduser()
 
 
-def need(name: str, root: Path, *candidates: str) -> Path:
-    """Return the first of these files or folders under the root that is there, or say how to come by it."""
+def need(name: str, root: Path, *candidates: str, within: Path | None = None) -> Path:
+    """Return the first of these files or folders that is there, or say how to come by it.
+
+    Parameters
+    ----------
+    root : the folder that holds the dataset
+    within : the folder of the candidates, where it is not the root itself
+    """
+    folder = within or root
     for candidate in candidates:
-        if (root / candidate).exists():
-            return root / candidate
+        if (folder / candidate).exists():
+            return folder / candidate
     raise InputError(
-        f"{name}: {root / candidates[0]} is missing. `tcsl data get {name} --root {root}` downloads it or says how to "
-        "come by it; where it lies elsewhere, name the folder that holds it with --root (or $TCSL_DATA)"
+        f"{name}: {folder / candidates[0]} is missing. `tcsl data get {name} --root {root}` downloads it or says how "
+        "to come by it; where it lies elsewhere, name the folder that holds it with --root (or $TCSL_DATA)"
     )
 
 
 def read_rows(name: str, table: Path, columns: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]:
     """Read a dataset's own CSV; each column has the values it may hold, or () for any."""
     try:
-        with open(table, newline="", encoding="utf-8") as stream:
+        with open(table, newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: {table} cannot be read: {error}") from None

@@ -12,6 +12,7 @@ a (1 indoor) and split.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,13 +44,17 @@ def read(*, root: str = "", on_bad: OnBad = "error", check: bool = True) -> Mani
     check : refuse a copy whose group counts are not the official ones
     """
     place = need("metashift", data_root(root), "MetaShift-subpopulation-shift")
-    group_of, table = _read_groups(place)
+    need_here = partial(need, "metashift", data_root(root), within=place)
+    table = need_here("groups.csv", "imageID_to_group.pkl")
+    group_of = _read_groups(table)
     paths, labels, splits, groups = [], [], [], []
     for split, folder in _FOLDERS.items():
         for label in _CLASSES:
-            for path in sorted(need("metashift", place, f"{folder}/{label}").glob("*.jpg")):
+            for path in sorted(need_here(f"{folder}/{label}").glob("*.jpg")):
                 if path.stem not in group_of:
                     raise InputError(f"metashift: image {path} is not in {table}")
+                if not group_of[path.stem].startswith(label):
+                    raise InputError(f"metashift: image {path} is in group {group_of[path.stem]} of {table}")
                 paths.append(str(path.relative_to(place)))
                 labels.append(label)
                 splits.append(split)
@@ -71,9 +76,8 @@ def read(*, root: str = "", on_bad: OnBad = "error", check: bool = True) -> Mani
     return manifest.without(missing_or_outside(place, paths, bounds=Path("/")), on_bad)
 
 
-def _read_groups(place: Path) -> tuple[dict[str, str], Path]:
-    """Return the group, such as cat(indoor), of each image id, and the file that says it."""
-    table = need("metashift", place, "groups.csv", "imageID_to_group.pkl")
+def _read_groups(table: Path) -> dict[str, str]:
+    """Return the group, such as cat(indoor), of each image id."""
     if table.suffix == ".csv":
         found = {row["image_id"]: row["group"] for row in read_rows("metashift", table, {"image_id": (), "group": ()})}
     else:
@@ -84,11 +88,11 @@ def _read_groups(place: Path) -> tuple[dict[str, str], Path]:
             )
         found = {str(k): v[0] if isinstance(v, list | tuple) and v else v for k, v in stored.items()}
     for image, group in found.items():
-        if group not in OFFICIAL["train"]:
+        if group not in tuple(OFFICIAL["train"]):
             raise InputError(
                 f"metashift: {table} has group {group!r} for image {image!r}; groups are {', '.join(OFFICIAL['train'])}"
             )
-    return found, table
+    return found
 
 
 def read_subpopbench(*, root: str = "", on_bad: OnBad = "error", check: bool = True) -> Manifest:

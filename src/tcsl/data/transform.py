@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from PIL import Image
 
+from tcsl.data.image import MAX_PIXELS, BadImage
 from tcsl.errors import InputError
 
 Step: TypeAlias = Callable[[Image.Image], Image.Image]
@@ -56,12 +57,21 @@ def _step(kind: str, side: int) -> Step:
 
     def crop(image: Image.Image) -> Image.Image:
         width, height = image.size
-        left, top = round((width - side) / 2.0), round((height - side) / 2.0)
-        # Outside of a smaller image is black, as in torchvision.
+        left, top = _margin(width, side), _margin(height, side)
         return image.crop((left, top, left + side, top + side))
 
     return crop
 
 
+def _margin(length: int, side: int) -> int:
+    """Return where the middle begins; before 0 in an image that is too small, around which all is black."""
+    return round((length - side) / 2.0) if length >= side else -((side - length) // 2)
+
+
 def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    if size[0] * size[1] > MAX_PIXELS:
+        raise BadImage(
+            f"has {image.width} x {image.height} pixels, which data.transform makes {size[0]} x {size[1]}, more than "
+            f"{MAX_PIXELS:,}"
+        )
     return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)

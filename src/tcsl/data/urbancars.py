@@ -40,11 +40,8 @@ def read(*, name: str, root: str = "", on_bad: OnBad = "error", check: bool = Tr
     both = name == "urbancars"
     train = f"bg-0.95_co_occur_obj-{'0.95' if both else '0.5'}"
     place = data_root(root) / "urbancars"
-    folders = {
-        "train": need(name, place, f"{train}/train"),
-        "val": need(name, place, f"{_EVEN}/val"),
-        "test": need(name, place, f"{_EVEN}/test"),
-    }
+    inside = {"train": f"{train}/train", "val": f"{_EVEN}/val", "test": f"{_EVEN}/test"}
+    folders = {split: need(name, data_root(root), path, within=place) for split, path in inside.items()}
     paths, cars, backgrounds, objects, splits = [], [], [], [], []
     for split, folder in folders.items():
         for car in _NAMES:
@@ -57,7 +54,7 @@ def read(*, name: str, root: str = "", on_bad: OnBad = "error", check: bool = Tr
                     backgrounds += [background] * n
                     objects += [thing] * n
                     splits += [split] * n
-        if not paths:
+        if split not in splits:
             raise InputError(f"{name}: {folder} has no folder such as obj-urban_bg-urban_co_occur_obj-urban with *.jpg")
     attribute = [f"{b} background, {o} object" for b, o in zip(backgrounds, objects, strict=True)]
     names = tuple(f"{b} background, {o} object" for b in _NAMES for o in _NAMES)

@@ -54,7 +54,7 @@ def read(*, root: str = "", on_bad: OnBad = "error", check: bool = True) -> Mani
         name="waterbirds",
         inputs=files(folder, paths),
         labels=Column(encode([row["y"] for row in rows], ("0", "1")).codes, ("landbird", "waterbird")),
-        ids=np.array([int(row["img_id"]) if row["img_id"].isdigit() else row["img_id"] for row in rows]),
+        ids=np.array([int(row["img_id"]) if row["img_id"].isdecimal() else row["img_id"] for row in rows]),
         rows=np.arange(len(rows)),
         where=lambda row: f"line {row + 2} of {metadata.name}",
         split=read_splits(encode([row["split"] for row in rows]))[0],
