@@ -121,6 +121,50 @@ def test_published_weights_that_cannot_be_had_are_said(monkeypatch, tmp_path):
         build_net("torchvision:resnet18", IMAGES, seed=0, pretrained=True)
 
 
+def test_weights_from_a_file(tmp_path):
+    """Everything but the head is taken from the file, whatever head it has; inputs are normalised as published."""
+    from safetensors.torch import save_file
+    from torchvision.models import resnet18
+
+    donor = resnet18(num_classes=7)
+    save_file(donor.state_dict(), tmp_path / "w.safetensors")
+    torch.save(donor.state_dict(), tmp_path / "w.pth")
+    for name in ("w.safetensors", "w.pth"):
+        net = build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / name))
+        assert torch.equal(net[1].layer3[0].conv1.weight, donor.layer3[0].conv1.weight)
+        assert net[1].fc.out_features == IMAGES.num_classes
+        assert net[0].scale.flatten()[0].item() == pytest.approx(1 / (255 * 0.229))
+    again = build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "w.pth"))
+    assert torch.equal(net[1].fc.weight, again[1].fc.weight)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    from safetensors.torch import save_file
+    from torchvision.models import resnet18
+
+    save_file(resnet18().state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(
+        InputError, match=r"does not fit the net: \d+ of its \d+ tensors .* such as layer1.0.conv1.weight"
+    ):
+        build_net("torchvision:resnet50", IMAGES, seed=0, weights=str(tmp_path / "w.safetensors"))
+    with pytest.raises(InputError, match=r"missing\.pth does not exist"):
+        build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "missing.pth"))
+    (tmp_path / "bad.pth").write_bytes(b"no weights")
+    with pytest.raises(InputError, match="is not a file of weights"):
+        build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "bad.pth"))
+    torch.save({"layer": nn.Linear(2, 2)}, tmp_path / "object.pth")  # a pickled object: never loaded
+    with pytest.raises(InputError, match="is not a file of weights"):
+        build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "object.pth"))
+
+
+def test_the_original_resnet50_strides_in_its_first_convolutions():
+    net = build_net("resnet50_v1", IMAGES, seed=0)[1]
+    for stage in (net.layer2, net.layer3, net.layer4):
+        assert (stage[0].conv1.stride, stage[0].conv2.stride) == ((2, 2), (1, 1))
+    with pytest.raises(InputError, match="takes images"):
+        build_net("resnet50_v1", ROWS, seed=0)
+
+
 def test_published_nets_keep_their_own_normalisation():
     import timm
 

@@ -49,6 +49,7 @@ class TrainSettings(_Section):
         description="small_cnn, mlp, linear, torchvision:NAME, timm:NAME; auto: small_cnn for images, mlp for rows",
     )
     pretrained: bool = Field(False, description="start a torchvision or timm net from its published weights")
+    weights: str = Field("", description="start from this file (.safetensors or .pth) instead; the head may differ")
     epochs: int = Field(50, ge=1, description="T, passes over the whole training set")
     batch_size: int = Field(32, ge=1)
     lr: float = Field(0.01, gt=0, description="learning rate of SGD, constant")
@@ -107,6 +108,10 @@ class DeviceSettings(_Section):
     )
     feed: Literal["auto", "resident", "stream"] = Field(
         "auto", description="inputs lie on the device or are streamed; auto: resident where half its memory holds them"
+    )
+    engine: Literal["auto", "plain", "captured", "compiled"] = Field(
+        "auto",
+        description="how CUDA runs steps: one by one, as a graph, or compiled, too; auto: compiled where it pays",
     )
     threads: int = Field(0, ge=0, description="CPU threads of torch; 0: torch's own choice")
 

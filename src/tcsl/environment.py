@@ -51,7 +51,10 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of the checkout that this package is imported from, with + where files were changed."""
+    """Return the commit of the checkout that this package is imported from, with + where files were changed.
+
+    Where the package was copied without its repository, $TCSL_COMMIT may say which commit it is.
+    """
     here = Path(__file__).parent
 
     def git(*words: str) -> str:
@@ -60,9 +63,8 @@ def _commit() -> str | None:
         ).stdout.strip()
 
     try:
-        if not git("ls-files", "--error-unmatch", str(Path(__file__))):
-            return None
+        git("ls-files", "--error-unmatch", str(Path(__file__)))
         changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here))
         return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("TCSL_COMMIT")

@@ -51,6 +51,7 @@ class Job:
             self.data,
             seed=derive(self.settings.seed, stage),
             pretrained=self.settings.train.pretrained,
+            weights=self.settings.train.weights,
         )
 
     def stage(

@@ -80,6 +80,7 @@ NETS = Registry(
         "small_cnn": "tcsl.training.nets:small_cnn",
         "mlp": "tcsl.training.nets:mlp",
         "linear": "tcsl.training.nets:linear",
+        "resnet50_v1": "tcsl.training.nets:resnet50_v1",
     },
 )
 

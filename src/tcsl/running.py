@@ -145,7 +145,7 @@ def opened_job(
     hardware = choose(settings.device)
     factory = net if net is not None else settings.train.net
     # A net that does not fit is said before anything is made.
-    build_net(factory, train_set, seed=0, pretrained=settings.train.pretrained)
+    build_net(factory, train_set, seed=0, pretrained=settings.train.pretrained, weights=settings.train.weights)
     folder: RunFolder | None = None
 
     def tell(epoch: Epoch) -> None:

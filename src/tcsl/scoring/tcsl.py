@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tcsl.config import Settings
 from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.engine import engine_of, forward_of
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.objective import Batch, logit_correction
@@ -74,16 +75,23 @@ def train_core(
     recorded is the loss of f_c's own logits.
     """
     epochs = settings.core_epochs
+    steps = steps_of(len(feed), settings.train, epochs)
     total = LossSum(len(feed), feed.hardware.device)
+    log_f_s = log_biased(
+        biased,
+        feed,
+        inputs_repeat=settings.train.augment == "none",
+        engine=engine_of(feed.hardware, feed, steps),
+    )
     fit(
         net,
         feed,
         settings.train,
         stage="core",
-        steps=steps_of(len(feed), settings.train, epochs),
+        steps=steps,
         seed=seed,
         log_weights=class_balanced(feed.labels, feed.data.num_classes),
-        objective=logit_correction(log_biased(biased, feed, inputs_repeat=settings.train.augment == "none")),
+        objective=logit_correction(log_f_s),
         recorder=total,
         record=settings.score.record,
         checkpoint=checkpoint,
@@ -92,7 +100,9 @@ def train_core(
     return total.mean(epochs)
 
 
-def log_biased(biased: nn.Module, feed: Feed, *, inputs_repeat: bool) -> Callable[[Batch], Tensor]:
+def log_biased(
+    biased: nn.Module, feed: Feed, *, inputs_repeat: bool, engine: str = "plain"
+) -> Callable[[Batch], Tensor]:
     """Return the frozen biased model's log-probabilities as a function of the batch, (batch, classes), in log space.
 
     Where inputs repeat in every epoch they are computed once, n x classes floats; else on each batch's own inputs.
@@ -103,8 +113,10 @@ def log_biased(biased: nn.Module, feed: Feed, *, inputs_repeat: bool) -> Callabl
         table = torch.cat([logits.log_softmax(1) for _, logits in evaluate_batches(frozen, feed)])
         return lambda batch: table[batch.indices]
 
+    forward = forward_of(frozen, hardware, engine)
+
     def on_own_inputs(batch: Batch) -> Tensor:
         with torch.no_grad():
-            return hardware.logits(frozen, batch.inputs).log_softmax(1)
+            return forward(batch.inputs).log_softmax(1)
 
     return on_own_inputs

@@ -26,7 +26,7 @@ _GREY = (0.2989, 0.587, 0.114)
 _SHIFT, _FLIP, _BOX, _JITTER = range(2), range(2, 3), range(3, 7), range(7, 10)
 
 
-def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int) -> Tensor:
+def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int | Tensor) -> Tensor:
     """Return augmented images, same shape and memory format.
 
     Parameters
@@ -61,7 +61,7 @@ def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int) 
     return images
 
 
-def uniform(index: Tensor, seed: int, epoch: int, stream: int | Tensor) -> Tensor:
+def uniform(index: Tensor, seed: int, epoch: int | Tensor, stream: int | Tensor) -> Tensor:
     """Return one number in [0, 1) for each sample, by integer hashing; float32, the same on every device.
 
     Parameters
@@ -72,14 +72,14 @@ def uniform(index: Tensor, seed: int, epoch: int, stream: int | Tensor) -> Tenso
     >>> uniform(torch.arange(2), 0, 0, torch.tensor([[3], [4], [5]])).shape
     torch.Size([3, 2])
     """
-    key = (((seed * 1_000_003 + epoch * 31) & 0x7FFFFFFF) + stream) & 0x7FFFFFFF
+    key = (((seed * 1_000_003) & 0x7FFFFFFF) + epoch * 31 + stream) & 0x7FFFFFFF
     h = (index * 0x9E3779B1 + key * 0x85EBCA77) & 0xFFFFFFFF
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97), (15, 1)):
         h = ((h ^ (h >> shift)) * factor) & 0xFFFFFFFF
     return (h >> 8).float() / 2**24
 
 
-def draw_boxes(index: Tensor, height: int, width: int, *, seed: int, epoch: int) -> Tensor:
+def draw_boxes(index: Tensor, height: int, width: int, *, seed: int, epoch: int | Tensor) -> Tensor:
     """Draw a box for each sample, as torchvision's RandomResizedCrop: area uniform, aspect uniform in its logarithm.
 
     A box that does not fit is not drawn again: its sides are clamped to the image's, so it is smaller than drawn and
@@ -133,7 +133,7 @@ def resized_crop(images: Tensor, boxes: Tensor) -> Tensor:
     return stretched.contiguous(memory_format=_layout(images))
 
 
-def draw_factors(index: Tensor, *, seed: int, epoch: int) -> Tensor:
+def draw_factors(index: Tensor, *, seed: int, epoch: int | Tensor) -> Tensor:
     """Draw the factors of brightness, contrast and saturation for each sample: (batch, 3) float32.
 
     >>> draw_factors(torch.arange(2), seed=0, epoch=0).shape
@@ -168,7 +168,7 @@ def jitter(images: Tensor, factors: Tensor, *, top: float) -> Tensor:
     return images if images.shape[1] == 1 else _blend(images, _grey(images), saturation, top)
 
 
-def _draw(index: Tensor, seed: int, epoch: int, streams: range) -> tuple[Tensor, ...]:
+def _draw(index: Tensor, seed: int, epoch: int | Tensor, streams: range) -> tuple[Tensor, ...]:
     """Return one `uniform` for each stream, hashed together: on a GPU the launches are what a small batch costs."""
     numbers = torch.arange(streams.start, streams.stop, device=index.device)
     return uniform(index, seed, epoch, numbers[:, None]).unbind(0)

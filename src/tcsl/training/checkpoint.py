@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +49,28 @@ def under_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpoint:
-    """Where one training stage saves its state after an epoch, and finds it again."""
+    """Where one training stage saves its state after an epoch, and finds it again.
+
+    Attributes
+    ----------
+    share : of the time that saving may take; where epochs are short beside a saving, not every one is saved
+    step : of what is saved, 0 where nothing is
+    """
 
     path: Path
+    share: float = 0.05
+    step: int = 0
+    _due: float = 0.0
 
-    def save(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor], *, step: int) -> None:
-        """Write the net, the optimizer's momentum, the per-sample tables and the step."""
+    def save(
+        self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor], *, step: int, last: bool
+    ) -> None:
+        """Write the net, the optimizer's momentum, the per-sample tables and the step, if it is time or the last."""
+        started = time.perf_counter()
+        if started < self._due and not last:
+            return
         parameters = optimizer.param_groups[0]["params"]
         momentum = {
             str(i): optimizer.state[p]["momentum_buffer"]
@@ -65,6 +80,9 @@ class Checkpoint:
         sets = {"net.": net.state_dict(), "momentum.": momentum, "table.": tables}
         named = {k: v for prefix, tensors in sets.items() for k, v in with_prefix(prefix, tensors).items()}
         save_tensors(self.path, named, step=step)
+        now = time.perf_counter()
+        self._due = now + (now - started) / self.share
+        self.step = step
 
     def restore(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor]) -> int:
         """Read the state back in place and return the step; 0 where there is no checkpoint."""
@@ -78,7 +96,8 @@ class Checkpoint:
                 optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).detach().copy_(buffer)
         for name, table in tables.items():
             table.copy_(tensors[f"table.{name}"])
-        return int(facts["step"])
+        self.step = int(facts["step"])
+        return self.step
 
     def remove(self) -> None:
         """Delete the file: the stage is finished and its result is written."""

@@ -19,6 +19,7 @@ class Hardware:
 
     device: torch.device
     bfloat16: bool
+    engine: str = "auto"
 
     @property
     def channels_last(self) -> bool:
@@ -68,7 +69,7 @@ def choose(settings: DeviceSettings) -> Hardware:
     if settings.precision == "bfloat16" and device.type != "cuda":
         raise InputError(f"bfloat16 is for CUDA devices, got {device.type}; use precision float32 or auto")
     bfloat16 = settings.precision != "float32" and device.type == "cuda" and torch.cuda.is_bf16_supported()
-    return Hardware(device, bfloat16)
+    return Hardware(device, bfloat16, settings.engine)
 
 
 def free_memory(device: torch.device) -> float:
@@ -99,9 +100,7 @@ def settled(settings: DeviceSettings) -> Iterator[None]:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's own random numbers (dropout in the caller's nets) and leave the caller's untouched."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+def kept_state(device: torch.device) -> Iterator[None]:
+    """Leave torch's random numbers as they were: those of the CPU and of this device."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield

@@ -82,9 +82,13 @@ class Feed:
         order = order[: sum(sizes)]
         if self.resident:
             for index in order.to(self.hardware.device).split(list(sizes)):
-                yield Batch(self.hardware.layout(self._gather(index)), self.labels[index], index)
+                yield self.gathered(index)
         else:
             yield from self._stream(order.split(list(sizes)))
+
+    def gathered(self, index: Tensor) -> Batch:
+        """Return the samples at these indices (on the device) of a resident feed."""
+        return Batch(self.hardware.layout(self._gather(index)), self.labels[index], index)
 
     def batch(self, index: Tensor) -> Batch:
         """Return the samples at these indices (on the host)."""

@@ -21,10 +21,12 @@ from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.seeds import derive
 from tcsl.training.augment import augment
 from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.device import seeded
+from tcsl.training.device import kept_state
+from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
-from tcsl.training.objective import Objective, cross_entropy
+from tcsl.training.objective import Batch, Objective, cross_entropy
 from tcsl.training.recording import Recorder
+from tcsl.training.turns import pass_on
 from tcsl.training.views import evaluate_batches, view_logits
 from tcsl.training.weights import batch_weights
 
@@ -105,50 +107,73 @@ def fit(
             f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: use another train.batch_size"
         )
     epochs = -(-steps // len(sizes))
+    engine = engine_of(hardware, feed, steps)
+    plain, compiled = forward_of(net, hardware, "plain"), forward_of(net, hardware, engine)
+    clock = torch.zeros((), dtype=torch.int64, device=hardware.device)  # the epoch, where captured steps read it
+    total = torch.zeros((), device=hardware.device)
+
+    def train_step(batch: Batch) -> None:
+        index = batch.indices
+        if settings.augment != "none":
+            batch = batch._replace(inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=clock))
+        forward = compiled if len(index) == sizes[0] else plain
+        losses = objective(forward(batch.inputs), batch)
+        loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total.add_(loss.detach())
+        if recorder is not None and record == "training":
+            recorder.record(clock, index, losses.recorded.detach())
+
+    # Nets that draw random numbers share one generator: their epochs are not interleaved with others'.
+    interleaved = not draws_numbers(net)
+    captured = None if engine == "plain" else Captured(train_step, feed, stage=stage)
+
+    def run_steps(order: Tensor, sizes: list[int]) -> None:
+        if captured is None:
+            for batch in feed.batches(order, sizes):
+                train_step(batch)
+                if interleaved:
+                    pass_on()
+        else:
+            for index in order[: sum(sizes)].to(hardware.device).split(sizes):
+                captured(index)
+                if interleaved:
+                    pass_on()
 
     # A checkpoint is taken after an epoch, the last of which may be cut short.
-    for epoch in range(-(-step // len(sizes)), epochs):
-        started = time.perf_counter()
-        stream = derive(seed, stage, epoch)
-        order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream))
-        batches = sizes[: steps - step]
-        total = torch.zeros((), device=hardware.device)
-        net.train()
-        with seeded(stream, hardware.device):
-            for batch in feed.batches(order, batches):
-                index = batch.indices
-                if settings.augment != "none":
-                    batch = batch._replace(
-                        inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=epoch)
-                    )
-                losses = objective(hardware.logits(net, batch.inputs), batch)
-                loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                total += loss.detach()
-                if recorder is not None and record == "training":
-                    recorder.record(epoch, index, losses.recorded.detach())
-        step += len(batches)
-        whole = len(batches) == len(sizes)
-        if recorder is not None and record == "evaluation" and whole:
-            for batch, logits in evaluate_batches(net, feed):
-                recorder.record(epoch, batch.indices, cross_entropy(logits, batch).recorded)
-        mean_loss = float(total) / len(batches)
-        checked = [total, *([recorder.table] if recorder else []), *net.parameters()]
-        if epoch + 1 == epochs:
-            checked.append(_last_logits(net, feed, order[: batches[0]]))
-        if not all_finite(checked):
-            raise NonFiniteLoss(_advice(stage, epoch, settings, checkpoint))
-        if after_epoch is not None and whole:
-            after_epoch(epoch)
-        due = settings.views_every and (epoch + 1) % settings.views_every == 0
-        views = view_logits(net, feed) if due else {}
-        if report is not None:
-            seconds = time.perf_counter() - started
-            report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views))
-        if checkpoint is not None:
-            checkpoint.save(net, optimizer, tables, step=step)
+    with own_stream(hardware.device), kept_state(hardware.device):
+        for epoch in range(-(-step // len(sizes)), epochs):
+            started = time.perf_counter()
+            stream = derive(seed, stage, epoch)
+            order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream))
+            batches = sizes[: steps - step]
+            clock.fill_(epoch)
+            total.zero_()
+            net.train()
+            torch.manual_seed(stream)  # for nets that draw random numbers
+            run_steps(order, batches)
+            step += len(batches)
+            whole = len(batches) == len(sizes)
+            if recorder is not None and record == "evaluation" and whole:
+                for batch, logits in evaluate_batches(net, feed):
+                    recorder.record(clock, batch.indices, cross_entropy(logits, batch).recorded)
+            mean_loss = float(total) / len(batches)
+            checked = [total, *([recorder.table] if recorder else []), *net.parameters()]
+            if epoch + 1 == epochs:
+                checked.append(_last_logits(net, feed, order[: batches[0]]))
+            if not all_finite(checked):
+                raise NonFiniteLoss(_advice(stage, epoch, len(sizes), settings, checkpoint))
+            if after_epoch is not None and whole:
+                after_epoch(epoch)
+            due = settings.views_every and (epoch + 1) % settings.views_every == 0
+            views = view_logits(net, feed) if due else {}
+            if report is not None:
+                seconds = time.perf_counter() - started
+                report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views))
+            if checkpoint is not None:
+                checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
     return net.eval()
 
 
@@ -167,8 +192,9 @@ def _last_logits(net: nn.Module, feed: Feed, index: Tensor) -> Tensor:
     return feed.hardware.logits(net.eval(), feed.batch(index).inputs)
 
 
-def _advice(stage: str, epoch: int, settings: TrainSettings, checkpoint: Checkpoint | None) -> str:
-    kept = f" The state after epoch {epoch} is kept in {checkpoint.path}." if checkpoint and epoch else ""
+def _advice(stage: str, epoch: int, steps_an_epoch: int, settings: TrainSettings, checkpoint: Checkpoint | None) -> str:
+    saved = checkpoint.step // steps_an_epoch if checkpoint else 0
+    kept = f" The state after epoch {saved} is kept in {checkpoint.path}." if checkpoint and saved else ""
     return (
         f"the loss or the weights became infinite or NaN in epoch {epoch + 1} of stage {stage!r}.{kept} "
         f"Try a lower learning rate (train.lr is {settings.lr:g}; {settings.lr / 10:g} is a good next try) or "

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -92,14 +93,32 @@ def linear(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(int(torch.tensor(inputs).prod()), num_classes))
 
 
-def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bool = False) -> nn.Module:
+def resnet50_v1(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Return the ResNet50 of the original paper, which strides in the first 1 x 1 convolution of a stage.
+
+    torchvision's strides in the 3 x 3 one (v1.5). Weights converted from other libraries may need the original.
+    """
+    if inputs[0] != 3:
+        raise InputError(f"resnet50_v1 takes 3 channels, got {inputs[0]}")
+    net: Any = _torchvision("resnet50", num_classes, 3, pretrained=False)
+    for stage in (net.layer2, net.layer3, net.layer4):
+        stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
+    made: nn.Module = net
+    return made
+
+
+def build_net(
+    net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bool = False, weights: str = ""
+) -> nn.Module:
     """Return a fresh net for this dataset, `Normalise` first; the same seed gives the same weights.
 
     Parameters
     ----------
     net : a name (`small_cnn`, `mlp`, `linear`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the
         number of classes to a module
+    weights : a file of weights to start from, .safetensors or .pth; those of the head are used where they fit
     """
+    pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
         raise InputError("train.pretrained is for nets of torchvision and timm; a factory loads its own weights")
     with torch.random.fork_rng(devices=[]):
@@ -107,7 +126,10 @@ def build_net(net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bo
         module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     if not isinstance(module, nn.Module):
         raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
-    model = nn.Sequential(_published_normalise(module, data) if pretrained else _normalise(data), module)
+    if weights:
+        _load_weights(module, Path(weights))
+    published = pretrained or bool(weights)
+    model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     _check_output(model, data)
     return model
 
@@ -129,7 +151,7 @@ def _by_name(name: str, data: Dataset, pretrained: bool) -> nn.Module:
         _need_images(name, shape)
         make = _torchvision if library == "torchvision" else _timm
         return make(model, data.num_classes, shape[0], pretrained)
-    if name == "small_cnn":
+    if name in ("small_cnn", "resnet50_v1"):
         _need_images(name, shape)
     if name not in NETS:
         raise unknown("net", name, [*NETS.names(), "auto", "torchvision:resnet50", "timm:resnet18"])
@@ -170,6 +192,36 @@ def _timm(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Mo
     with _downloading(f"timm:{name}"):
         module: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=num_classes, in_chans=channels)
     return module
+
+
+def _load_weights(module: nn.Module, path: Path) -> None:
+    """Load a file of weights into a net; only tensors of the last layer may be missing or have another shape."""
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            stored = load_file(path)
+        else:
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"train.weights: {path} does not exist") from None
+    except Exception as error:  # both libraries raise many kinds on damaged files
+        line = str(error).strip().split("\n")[0][:200]
+        raise InputError(f"train.weights: {path} is not a file of weights: {line}") from None
+    own = module.state_dict()
+    heads = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)][-1:]
+    fits = {k: v for k, v in stored.items() if k in own and isinstance(v, Tensor) and v.shape == own[k].shape}
+    missing = [
+        name
+        for name in own
+        if name not in fits and not name.endswith("num_batches_tracked") and name.rpartition(".")[0] not in heads
+    ]
+    if missing:
+        raise InputError(
+            f"train.weights: {path} does not fit the net: {len(missing)} of its {len(own)} tensors are missing or have "
+            f"another shape, such as {missing[0]}"
+        )
+    module.load_state_dict(fits, strict=False)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ class Recorder(Protocol):
     def table(self) -> Tensor:
         """The stored values, on the device; saved with every checkpoint."""
 
-    def record(self, epoch: int, index: Tensor, losses: Tensor) -> None:
-        """Store the losses of these samples in this epoch (0, 1, ...)."""
+    def record(self, epoch: Tensor, index: Tensor, losses: Tensor) -> None:
+        """Store the losses of these samples in this epoch: 0, 1, ..., on the device."""
 
 
 class LossCurves:
@@ -25,9 +25,10 @@ class LossCurves:
     def __init__(self, n: int, epochs: int, device: torch.device) -> None:
         self.table = torch.zeros(epochs, n, device=device)
 
-    def record(self, epoch: int, index: Tensor, losses: Tensor) -> None:
+    def record(self, epoch: Tensor, index: Tensor, losses: Tensor) -> None:
         """Store the losses of these samples in this epoch."""
-        self.table[epoch][index] = losses
+        # Not table[epoch, index], which would ask the device for the epoch.
+        self.table.index_put_((epoch.expand_as(index), index), losses)
 
     def curves(self) -> Tensor:
         """Return the losses as (n, epochs); a view."""
@@ -40,7 +41,7 @@ class LossSum:
     def __init__(self, n: int, device: torch.device) -> None:
         self.table = torch.zeros(n, device=device)
 
-    def record(self, epoch: int, index: Tensor, losses: Tensor) -> None:
+    def record(self, epoch: Tensor, index: Tensor, losses: Tensor) -> None:
         """Add the losses of these samples."""
         self.table[index] += losses
 

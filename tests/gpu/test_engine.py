@@ -1,0 +1,136 @@
+"""Captured and compiled steps do what plain ones do. Run with `pytest -m gpu` on a machine with CUDA."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from tcsl.api import score
+from tcsl.config import DeviceSettings, TrainSettings, resolve
+from tcsl.data.digits import load
+from tcsl.errors import TcslWarning
+from tcsl.selection.coreset import coreset_from_scores
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.device import choose
+from tcsl.training.engine import COMPILE_PAYS, engine_of
+from tcsl.training.feed import Feed
+from tcsl.training.loop import fit, steps_of
+from tcsl.training.nets import build_net
+from tcsl.training.recording import LossCurves
+from tcsl.training.weights import class_balanced
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
+    ),
+]
+
+SMALL = {"train.epochs": 10, "score.biased_epochs": 4, "train.lr": 0.01, "train.batch_size": 32, "select.ratio": 0.2}
+
+
+def scored(engine, **more):
+    named = {k.replace("__", "."): v for k, v in more.items()}
+    settings = resolve(overrides={**SMALL, "device.device": "cuda", "device.engine": engine, **named})
+    found = score(load(0, per_class=42).train, settings=settings)  # 13 batches of 32 and one of 4
+    return found, coreset_from_scores(found, settings)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("augment", ["none", "crop+flip", "resized_crop+flip+jitter"])
+def test_captured_steps_give_the_bytes_of_plain_ones(precision, augment):
+    """Losses of both stages, and so the coreset."""
+    options = {"device__precision": precision, "train__augment": augment}
+    (plain, kept), (captured, kept_too) = scored("plain", **options), scored("captured", **options)
+    assert np.array_equal(plain.curves, captured.curves)
+    assert np.array_equal(plain.tcsl_c, captured.tcsl_c)
+    assert np.array_equal(kept.indices, kept_too.indices)
+
+
+def test_compiled_steps_give_the_same_scores_up_to_rounding():
+    (plain, kept), (compiled, kept_too) = (
+        scored("plain", device__precision="float32"),
+        scored("compiled", device__precision="float32"),
+    )
+    assert spearmanr(plain.tcsl_s, compiled.tcsl_s)[0] > 0.98
+    assert spearmanr(plain.tcsl_c, compiled.tcsl_c)[0] > 0.98
+    assert len(np.intersect1d(kept.indices, kept_too.indices)) >= 0.9 * len(kept)
+
+
+@pytest.mark.parametrize("engine", ["captured", "compiled"])
+def test_the_same_seed_gives_the_same_bytes(engine):
+    (first, _), (second, _) = scored(engine), scored(engine)
+    assert first.digest == second.digest
+
+
+def train(net, feed, *, epochs=6, checkpoint=None, report=None):
+    settings = TrainSettings(epochs=epochs, batch_size=32, lr=0.01)
+    curves = LossCurves(len(feed), epochs, feed.hardware.device)
+    fit(
+        net,
+        feed,
+        settings,
+        stage="test",
+        steps=steps_of(len(feed), settings),
+        seed=0,
+        log_weights=class_balanced(feed.labels, 10),
+        recorder=curves,
+        checkpoint=checkpoint,
+        report=report,
+    )
+    return curves.table
+
+
+@pytest.mark.parametrize("engine", ["captured", "compiled"])
+def test_resume_ends_with_the_same_bytes(engine, tmp_path):
+    feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
+    whole = train(build_net("torchvision:resnet18", feed.data, seed=0), feed)
+    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
+
+    def stop(epoch):
+        if epoch.epoch == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(build_net("torchvision:resnet18", feed.data, seed=0), feed, checkpoint=checkpoint, report=stop)
+    again = train(build_net("torchvision:resnet18", feed.data, seed=9), feed, checkpoint=checkpoint)
+    assert torch.equal(whole, again)
+
+
+def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said():
+    class Asking(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(192, 10)
+
+        def forward(self, x):
+            return self.layer(x.flatten(1)) * (2 if float(x.sum()) > 0 else 1)
+
+    feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="captured")))
+    plain = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="plain")))
+    expected = train(build_net(lambda classes: Asking(), plain.data, seed=0), plain)
+    with pytest.warns(TcslWarning, match=r"cannot be captured as a CUDA graph.*device.engine=plain"):
+        found = train(build_net(lambda classes: Asking(), feed.data, seed=0), feed)
+    assert torch.equal(expected, found)
+
+
+def test_dropout_is_drawn_anew_in_every_step():
+    def factory(classes):
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(192, classes))
+
+    tables = {}
+    for engine in ("plain", "captured"):
+        feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
+        tables[engine] = train(build_net(factory, feed.data, seed=0), feed)
+    differences = tables["captured"].diff(dim=0).abs().mean(1)
+    assert (differences > 1e-3).all()
+    assert torch.allclose(tables["plain"].mean(1), tables["captured"].mean(1), rtol=0.3)
+
+
+def test_auto_compiles_long_trainings_and_captures_short_ones():
+    hardware = choose(DeviceSettings(device="cuda"))
+    data = load(0, per_class=42).train
+    feed = Feed.of(data, hardware)
+    assert engine_of(hardware, feed, COMPILE_PAYS - 1) == "captured"
+    assert engine_of(hardware, feed, COMPILE_PAYS) == "compiled"
+    assert engine_of(hardware, Feed.of(data, hardware, how="stream"), COMPILE_PAYS) == "plain"

@@ -1,0 +1,110 @@
+"""Several trainings in turns: one at a time, in order, and the first error stops all."""
+
+import threading
+
+import pytest
+
+from tcsl.config import TrainSettings
+from tcsl.data.convert import as_dataset
+from tcsl.training.turns import in_turns, pass_on
+
+
+def test_tasks_take_turns_in_order():
+    seen = []
+
+    def task(k):
+        def work():
+            for step in range(3):
+                seen.append((step, k))
+                pass_on()
+            return k
+
+        return work
+
+    assert in_turns([task(k) for k in range(3)]) == [0, 1, 2]
+    assert seen == [(step, k) for step in range(3) for k in range(3)]
+
+
+def test_a_task_that_ends_early_leaves_the_turns_to_the_others():
+    seen = []
+
+    def task(k, steps):
+        def work():
+            for _ in range(steps):
+                seen.append(k)
+                pass_on()
+
+        return work
+
+    in_turns([task(0, 1), task(1, 4), task(2, 2)])
+    assert seen == [0, 1, 2, 1, 2, 1, 1]
+
+
+def test_only_one_runs_at_a_time():
+    running = threading.Lock()
+
+    def work():
+        for _ in range(200):
+            assert running.acquire(blocking=False)
+            running.release()
+            pass_on()
+
+    in_turns([work] * 4)
+
+
+def test_the_first_error_stops_all_and_is_raised():
+    steps = []
+
+    def broken():
+        pass_on()
+        raise ValueError("broken")
+
+    def long():
+        for step in range(1000):
+            steps.append(step)
+            pass_on()
+
+    with pytest.raises(ValueError, match="broken"):
+        in_turns([long, broken])
+    assert len(steps) < 10
+
+
+def test_without_others_passing_on_does_nothing():
+    pass_on()
+    assert in_turns([lambda: pass_on()]) == [None]
+
+
+def test_trainings_in_turns_end_as_they_do_alone():
+    """Different seeds side by side: the same bytes as one after the other."""
+    import torch
+
+    from tcsl.config import DeviceSettings
+    from tcsl.training.device import choose
+    from tcsl.training.feed import Feed
+    from tcsl.training.loop import fit, steps_of
+    from tcsl.training.nets import build_net
+    from tcsl.training.weights import class_balanced
+
+    generator = torch.Generator().manual_seed(0)
+    data = as_dataset((torch.randn(60, 5, generator=generator), torch.arange(60) % 3))
+    feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
+    settings = TrainSettings(epochs=3, batch_size=16)
+
+    def training(seed):
+        def work():
+            net = fit(
+                build_net("mlp", data, seed=seed),
+                feed,
+                settings,
+                stage="test",
+                steps=steps_of(60, settings),
+                seed=seed,
+                log_weights=class_balanced(feed.labels, 3),
+            )
+            return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+        return work
+
+    together = in_turns([training(seed) for seed in range(3)])
+    alone = [training(seed)() for seed in range(3)]
+    assert all(torch.equal(a, b) for a, b in zip(together, alone, strict=True))
