@@ -19,7 +19,8 @@ from torchvision.transforms import CenterCrop, Resize
 
 from tcsl.config import resolve
 from tcsl.data.cmnist import apportion
-from tcsl.data.load import load, read
+from tcsl.data.load import load
+from tcsl.data.read import read
 from tcsl.errors import InputError, TcslWarning
 
 UNCHECKED = {"check": False}

@@ -29,7 +29,7 @@ def write_atomic(path: Path, content: bytes | str | Callable[[Path], object]) ->
     except OSError as error:
         raise RunFolderError(
             f"could not write {path}: {error.strerror or error}. Nothing that was there before is lost; "
-            "free some space or choose another place, then go on with --resume"
+            "free some space or choose another place, then run the same command again (a run: with --resume)"
         ) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -150,51 +150,76 @@ def render_evaluations(evaluations: Mapping[str, Evaluation]) -> RenderableType:
 
 def render_check(report: Mapping[str, Any]) -> RenderableType:
     """Return what `tcsl data check` found as a table."""
-    table = Table(title=f"{report['source']}", show_header=False)
+    table = Table(title=Text(_printable(report["source"])), show_header=False)
     table.add_column("what")
     table.add_column("found", overflow="fold")
 
     def row(what: str, found: str) -> None:
-        table.add_row(what, found)
+        table.add_row(what, Text(_printable(found)))  # Text: a name such as [red] is not markup
 
-    def listing(counts: Mapping[str, int], most: int = 12) -> str:
-        shown = ", ".join(f"{name} {n:,}" for name, n in list(counts.items())[:most])
-        return shown + (f", ... ({len(counts)} in all)" if len(counts) > most else "")
-
-    row("samples", f"{report['samples']:,}")
-    row("classes", listing(report["classes"]))
-    row("class imbalance", f"{report['imbalance']:.1f} : 1")
-    row("splits", listing({name: n for name, n in report["splits"].items() if n}))
-    row("training groups", listing(report["groups"]) or "not given")
+    bad, samples, empty = report["bad"], report["samples"], report["empty_groups"]
+    row("samples", f"{samples:,}" if samples == report["listed"] else f"{samples:,} of the {report['listed']:,} listed")
+    row("classes", _listing(report["classes"]))
+    row("class imbalance", f"{report['imbalance']:.1f} : 1 in training")
+    row("splits", _listing({name: n for name, n in report["splits"].items() if n}))
+    row("training groups", (_listing(report["groups"]) or "not given") + (f"; {empty:,} empty" if empty else ""))
     if "sizes" in report:
         sizes = report["sizes"]
-        row("image sizes", f"{listing(sizes['most'], 5)} ({sizes['distinct']} distinct)")
-        row("image modes", listing(report["modes"]))
+        others = sizes["distinct"] - len(sizes["most"])
+        row("image sizes", _listing(sizes["most"]) + (f"; {others:,} other sizes" if others else ""))
+        row("image modes", _listing(report["modes"]))
     if "shape" in report:
-        row("input shape", " x ".join(map(str, report["shape"])))
-    bad = report["bad"]
-    row("bad samples", f"{bad['count']:,}" + (f": {listing(bad['reasons'], 5)}" if bad["count"] else ""))
+        row("input shape", f"{' x '.join(map(str, report['shape']))}, {report['dtype']}")
+    more = bad["count"] - len(bad["first"])
+    row("bad samples", f"{bad['count']:,}" + (f": {_listing(bad['reasons'])}" if more else ""))
     for where, why in bad["first"]:
         row("", f"{where} {why}")
+    if more:
+        row("", f"and {more:,} more")
     if "duplicates" in report:
         copies = report["duplicates"]
         text = f"{copies['copies']:,} exact copies"
         if copies["copies"]:
             text += f"; across splits {copies['across_splits']:,}, across labels {copies['across_labels']:,}"
         row("duplicates", text)
-        for names in copies["first"]:
-            row("", " = ".join(names))
-    elif "shape" not in report:
+        for members in copies["first"]:
+            row("", " = ".join(f"{name} ({', '.join(kind)})" for name, *kind in (one.values() for one in members)))
+    else:
         row("images", "not opened: sizes, unreadable files and duplicates are not known")
     if "estimate" in report:
         run = report["estimate"]
-        row("memory", f"{run['bytes'] / 1e6:,.1f} MB of decoded inputs")
+        row("memory", f"{size_of(run['bytes'])} of decoded training inputs")
         row("a run takes", f"about {_duration(run['seconds'])} ({run['net']}, {run['epochs']} epochs, {run['device']})")
     return table
+
+
+def _listing(counts: Mapping[str, int], most: int = 12, few: int = 4) -> str:
+    """Say all counts, or of many the largest and the smallest."""
+    if len(counts) <= most:
+        return "; ".join(f"{name}: {n:,}" for name, n in counts.items())
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    largest, smallest = (_listing(dict(part)) for part in (ranked[:few], ranked[-few:]))
+    return f"{len(counts):,} in all. Largest: {largest}. Smallest: {smallest}"
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def size_of(count: float) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size_of(230_400), size_of(19.3e9)
+    ('230.4 kB', '19.3 GB')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
 
 
 def _duration(seconds: float) -> str:
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return f"{max(seconds, 2):.0f} seconds"

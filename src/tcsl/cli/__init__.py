@@ -55,9 +55,10 @@ def main() -> None:
     except TcslError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted.\n")
-        sys.exit(130)
+    except SystemExit as end:  # typer makes a quiet exit of Ctrl-C; `resumable` says its own
+        if end.code == 130 and not isinstance(end.__context__, KeyboardInterrupt):
+            sys.stderr.write("\ninterrupted. What was decoded or downloaded is kept: the same command goes on.\n")
+        raise
 
 
 _shown: set[str] = set()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tcsl.cli import options
 from tcsl.cli.options import print_json, settings_from
+
+if TYPE_CHECKING:
+    from tcsl.config import Settings
+    from tcsl.data.manifest import Manifest
 
 app = typer.Typer(help="List, get, build and check datasets.", no_args_is_help=True, rich_markup_mode=None)
 build = typer.Typer(help="Build a dataset from its sources.", no_args_is_help=True, rich_markup_mode=None)
@@ -59,18 +64,23 @@ def get(
     from tcsl.registry import DATASETS
 
     known = DATASETS.get(name)
+    if not known.markers:
+        typer.echo(f"{name} needs no files: tcsl run {name}")
+        return
     place = data_root(root or "")
+    archives = []
     if not known.present(place):
         with reading(quiet=quiet) as progress:
             for remote, folder in known.remotes:
-                archive = fetch(remote, place / folder, progress=progress)
-                unpack(archive, place / folder)
-                archive.unlink()  # what was in it lies beside it now
-    if known.present(place):
-        typer.echo(f"{name} is here{f', in {place}' if known.marker else ''}: tcsl run {name} --root {place}")
-        return
-    typer.echo(f"{name} is not in {place} yet: {known.by_hand.replace('ROOT', str(place))}")
-    raise typer.Exit(1)
+                archives.append(fetch(remote, place / folder, progress=progress))
+                unpack(archives[-1], place / folder)
+    if not known.present(place):
+        steps = known.by_hand or f"{place / known.markers[0]} is missing; delete what is there and get it again"
+        typer.echo(f"{name} is not in {place} yet: {steps.replace('ROOT', str(place))}")
+        raise typer.Exit(1)
+    for archive in archives:  # only now: a call that goes on after a kill finds those that it has
+        archive.unlink(missing_ok=True)
+    typer.echo(f"{name} is here, in {place}: tcsl run {name} --root {shlex.quote(str(place))}")
 
 
 @app.command()
@@ -85,32 +95,26 @@ def check(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Tell what is in a dataset and what is wrong with it. Exit code 1: a run would refuse it, or doubt is due.
+    """Tell what is in a dataset and what is wrong with it.
+
+    The exit code is 1 where there are bad samples, or copies across splits or labels, and 2 where it cannot be read.
 
     Example: tcsl data check birds.csv --columns label=species
     """
     settings = settings_from(source, profile=None, config=None, set_=set_, data__root=root, data__columns=columns)
     from tcsl.data.check import check_manifest, problems
-    from tcsl.data.columns import parse_columns
-    from tcsl.data.load import read
     from tcsl.progress import reading
 
-    data = settings.data
-    manifest = read(
-        data.name,
-        root=data.root,
-        columns=parse_columns(data.columns),
-        on_bad="skip",
-        options=data.options,
-        look=images,
-    )
+    manifest = _listed(settings, look=images)
     with reading(quiet=quiet) as progress:
         report = check_manifest(manifest, look=images, progress=progress)
-    shape = _input_shape(report, settings.data.transform)
-    if shape is not None and images:
-        from tcsl.estimate import estimate_run
+        shape = _input_shape(report, settings.data.transform)
+        if shape is not None:
+            from tcsl.estimate import estimate_run
 
-        report["estimate"] = estimate_run(settings, report["splits"]["train"], shape, len(report["classes"]))
+            progress("timing a few steps", 0, None)
+            n, classes, dtype = report["splits"]["train"], len(report["classes"]), report.get("dtype", "uint8")
+            report["estimate"] = estimate_run(settings, n, shape, classes, dtype=dtype)
     if as_json:
         print_json(report)
     else:
@@ -121,6 +125,24 @@ def check(
         Console().print(render_check(report))
     if problems(report):
         raise typer.Exit(1)
+
+
+def _listed(settings: Settings, *, look: bool) -> Manifest:
+    """Return the samples of the dataset that the settings name, whether it is read or made."""
+    from tcsl.data.columns import parse_columns
+    from tcsl.data.read import read
+    from tcsl.registry import DATASETS
+
+    data = settings.data
+    if data.name in DATASETS and DATASETS.get(data.name).read is None:
+        from tcsl.data.check import manifest_of
+        from tcsl.running import load_dataset
+
+        made = load_dataset(settings)
+        sets = {"train": made.train, "val": made.val, "test": made.test}
+        return manifest_of({split: one for split, one in sets.items() if one is not None}, data.name)
+    columns = parse_columns(data.columns)
+    return read(data.name, root=data.root, columns=columns, on_bad="skip", options=data.options, look=look)
 
 
 def _input_shape(report: Mapping[str, Any], transform: str) -> tuple[int, ...] | None:
@@ -157,10 +179,13 @@ def cache(
     size = sum(entry.size for entry in entries)
     if as_json:
         print_json({"folder": str(decoded.folder()), "entries": len(entries), "bytes": size, "freed": freed})
-    elif clear:
-        typer.echo(f"deleted {freed / 1e9:.2f} GB from {decoded.folder()}")
+        return
+    from tcsl.tables import size_of
+
+    if clear:
+        typer.echo(f"deleted {size_of(freed)} from {decoded.folder()}")
     else:
-        typer.echo(f"{len(entries)} decoded sets, {size / 1e9:.2f} GB, in {decoded.folder()} (TCSL_CACHE)")
+        typer.echo(f"{len(entries)} decoded sets, {size_of(size)}, in {decoded.folder()} (TCSL_CACHE)")
 
 
 @build.command("waterbirds")

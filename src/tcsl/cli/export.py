@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tcsl.errors import InputError
+
+if TYPE_CHECKING:
+    from tcsl.runs import RunFolder
 
 
 def export(
@@ -40,25 +44,48 @@ def export(
     from tcsl.runs import RunFolder
     from tcsl.scores import Coreset, Scores
 
+    if (run / "summary.json").is_file():
+        raise InputError(f"{run} holds several seeds: name one of them, such as {run / 'seed-0'}")
     folder = RunFolder.find(run)
-    settings = folder.settings()
-    wanted = {"ids": ids, "table": table, "links": links, "hub": hub}
-    if scores is None and not any(wanted.values()):
+    settings, class_names = folder.settings(), folder.data()["class_names"]
+    places = {"ids": ids, "table": table, "links": links, "hub": hub, "scores": scores}
+    wanted = {form: path for form, path in places.items() if path is not None}
+    if not wanted:
         raise InputError("say what to write: --ids, --table, --links, --hub or --scores, with a path")
+    for form, path in wanted.items():  # before anything is written
+        forms.check_place(path, table=form in ("table", "scores"))
     if scores is not None:
+        if not (run / "scores.parquet").is_file():
+            raise InputError(f"{run} has no scores{_why_not(folder, scoring=True)}")
         forms.export_scores(Scores.load(run / "scores.parquet"), scores)
         typer.echo(f"the scores are in {scores}")
-    if not any(wanted.values()):
+        del wanted["scores"]
+    if not wanted:
         return
+    if coreset is None and not folder.coreset_path(method).is_file():
+        raise InputError(f"{run} has no coreset of {method}{_why_not(folder)}")
     kept = Coreset.load(coreset if coreset is not None else folder.coreset_path(method))
+    relative_to = None
     if ids is not None:
         forms.export_ids(kept, ids)
     if table is not None:
-        forms.export_table(kept, settings, table, class_names=folder.data()["class_names"])
+        relative_to = forms.export_table(kept, settings, table, class_names=class_names)
     if links is not None:
-        forms.export_links(kept, settings, links)
+        forms.export_links(kept, settings, links, class_names=class_names)
     if hub is not None:
-        forms.export_hub(kept, settings, hub)
-    for what, path in wanted.items():
-        if path is not None:
-            typer.echo(f"{len(kept)} samples ({what}) are in {path}")
+        forms.export_hub(kept, settings, hub, class_names=class_names)
+    for form, path in wanted.items():
+        typer.echo(f"{len(kept)} samples ({form}) are in {path}")
+    if relative_to is not None:
+        typer.echo(f"the paths in {table} are relative to {relative_to}: add --root {shlex.quote(str(relative_to))}")
+
+
+def _why_not(folder: RunFolder, *, scoring: bool = False) -> str:
+    """Say why a run lacks scores, or a method's coreset, and what to do."""
+    methods = folder.settings().methods
+    if not folder.done and methods:
+        return " yet: it is not finished, go on with the same command and --resume"
+    if scoring:
+        return ": no method that scores was run"
+    there = [name for name in methods if folder.coreset_path(name).is_file()]
+    return f"; it has those of {', '.join(there)} (--method)" if there else "; make one with tcsl select, for --coreset"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from tcsl.data.bad import Bad, OnBad
-from tcsl.data.columns import find_columns
+from tcsl.data.bad import Bad, OnBad, shown
+from tcsl.data.columns import ALIASES, find_columns
+from tcsl.data.images import Images
 from tcsl.data.manifest import Manifest, encode, read_splits
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
@@ -28,39 +27,42 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     Images are (n, channels, height, width) or (n, height, width, channels) or, in bytes, (n, height, width); rows of
     features or embeddings are (n, features).
     """
-    arrays = _joined(_load(path), path)
+    arrays = _joined(_load(path), columns, path)
     found = find_columns(path.name, arrays, columns)
     if "inputs" not in found:
-        names = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        names = shown(", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
         raise InputError(f"{path}: which array holds the inputs? It has {names}; name it with --columns inputs=NAME")
-    part = {role: arrays[names[0]] for role, names in found.items()}
-    inputs = as_inputs(part["inputs"], str(path))
+    if len(found["inputs"]) > 1:
+        raise InputError(f"{path}: inputs is one array, got {columns['inputs']!r}; join them with numpy.concatenate")
+    inputs = as_inputs(arrays[found["inputs"][0]], str(path))
     n = len(inputs)
-    for role, array in part.items():
-        if role != "inputs" and array.shape != (n,):
-            raise InputError(
-                f"{path}: {found[role][0]} must have shape ({n},) as there are {n} inputs, got {array.shape}"
-            )
-    where = f"of {path.name}"
-    split, unknown = read_splits(encode(_text(part["split"]))) if "split" in part else (None, {})
+    parts: dict[str, list[list[str]]] = {
+        role: [_text(arrays[name], f"{path}: {name}", n) for name in found[role]]
+        for role in ("label", "split", "group", "id")
+        if role in found
+    }
+    text = {role: [", ".join(names) for names in zip(*several, strict=True)] for role, several in parts.items()}
+    splits = encode(text["split"]) if "split" in text else None
+    split, unknown = read_splits(splits) if splits is not None else (None, {})
+    ids = arrays[found["id"][0]] if "id" in found else np.arange(n)
     manifest = Manifest(
         name=path.name,
         inputs=inputs,
-        labels=encode(_text(part["label"])),
-        ids=np.array(_text(part["id"]), object) if "id" in part else np.arange(n),
+        labels=encode(text["label"]),
+        ids=ids if ids.dtype.kind in "iu" else np.array(text["id"], object),
         rows=np.arange(n),
-        where=lambda row: f"sample {row} {where}",
+        where=lambda row: f"sample {row} of {path.name}",
         split=split,
-        group=encode(_text(part["group"])) if "group" in part else None,
+        group=encode(text["group"]) if "group" in text else None,
     )
-    bad: dict[int, Bad] = {}
-    if unknown:
-        codes = encode(_text(part["split"])).codes
-        bad = {int(i): manifest.bad(int(i), unknown[codes[i]]) for i in np.flatnonzero(np.isin(codes, list(unknown)))}
-    return manifest.without(bad | not_finite(manifest), on_bad)
+    bad = not_finite(manifest)
+    if splits is not None:
+        odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
+        bad |= {int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}
+    return manifest.without(bad | lacking(manifest, parts), on_bad)
 
 
-def as_inputs(array: AnyArray, where: str) -> Tensor:
+def as_inputs(array: AnyArray, where: str) -> AnyArray:
     """Return (n, ...) uint8 images with the channels first, or float32."""
     if array.dtype.kind not in "iufb":
         raise InputError(f"{where}: inputs must be numbers, got dtype {array.dtype}")
@@ -68,68 +70,141 @@ def as_inputs(array: AnyArray, where: str) -> Tensor:
         raise InputError(
             f"{where}: inputs must have shape (n, features) or (n, channels, height, width), got {array.shape}"
         )
+    if 0 in array.shape[1:]:
+        raise InputError(f"{where}: the inputs are empty: they have shape {array.shape}")
     if array.dtype == np.uint8 and array.ndim == 3:
         array = array[:, None]
-    if array.ndim == 4 and array.shape[1] not in (1, 3) and array.shape[3] in (1, 3):
-        array = array.transpose(0, 3, 1, 2)
-    wanted = array if array.dtype == np.uint8 else array.astype(np.float32)
-    return torch.from_numpy(wanted)
+    if array.ndim == 4 and array.shape[1] not in (1, 3, 4) and array.shape[3] in (1, 3, 4):
+        small = min(array.shape[1:3]) <= array.shape[3]  # a map of many features
+        array = array if small else array.transpose(0, 3, 1, 2)
+    return array if array.dtype == np.uint8 else as_float32(array)
+
+
+def as_float32(array: AnyArray) -> AnyArray:
+    """Return the array as float32; what is too large for it becomes infinite, which `not_finite` then says."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.ascontiguousarray(array, np.float32)
+
+
+def stack_rows(values: Iterable[Any], name: str, where: str) -> tuple[AnyArray, dict[int, Bad]]:
+    """Return (n, ...) float32 from one list of numbers a row, nested or not, and, by position, the rows that are bad.
+
+    Parameters
+    ----------
+    name : what messages call a row's list
+    where : what they call all of them
+
+    >>> stack_rows([[1, 2], [3], [4, 5]], "x", "a.jsonl")
+    (array([[1., 2.], [0., 0.], [4., 5.]], dtype=float32), {1: Bad(where="'x'", why='has shape (1,), the others (2,)')})
+    """
+    rows: list[AnyArray | None] = []
+    for value in values:
+        try:
+            rows.append(as_float32(np.asarray(value)) if isinstance(value, list) else None)
+        except (TypeError, ValueError, OverflowError):
+            rows.append(None)
+    shapes = Counter(row.shape for row in rows if row is not None and row.size)
+    if not shapes:
+        raise InputError(f"{where} must hold lists of numbers")
+    usual = shapes.most_common(1)[0][0]
+    out = np.zeros((len(rows), *usual), np.float32)
+    bad: dict[int, Bad] = {}
+    for i, row in enumerate(rows):
+        if row is None:
+            bad[i] = Bad(repr(name), "is not a list of numbers, or the lists in it differ in length")
+        elif row.shape != usual:
+            bad[i] = Bad(repr(name), f"has shape {row.shape}, the others {usual}")
+        else:
+            out[i] = row
+    return out, bad
+
+
+def lacking(manifest: Manifest, parts: Mapping[str, Sequence[Sequence[str]]]) -> dict[int, Bad]:
+    """Return, by position, the samples for which a column is blank; each role has one column or several."""
+    absent: dict[int, list[str]] = {}
+    for role, columns in parts.items():
+        for i in {i for column in columns for i, value in enumerate(column) if not value.strip()}:
+            absent.setdefault(i, []).append(role)
+    return {i: manifest.bad(i, f"has no {' and no '.join(roles)}") for i, roles in absent.items()}
 
 
 def not_finite(manifest: Manifest) -> dict[int, Bad]:
     """Return, by position, the samples with values that are NaN or infinite."""
-    if not isinstance(manifest.inputs, Tensor) or manifest.inputs.dtype == torch.uint8 or len(manifest) == 0:
+    inputs = manifest.inputs
+    if isinstance(inputs, Images) or inputs.dtype == np.uint8 or len(manifest) == 0:
         return {}
-    odd = ~torch.isfinite(manifest.inputs).flatten(1).all(1)
-    return {int(i): manifest.bad(int(i), "has values that are NaN or infinite") for i in odd.nonzero().flatten()}
+    odd = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(1))
+    return {int(i): manifest.bad(int(i), "has values that are NaN or infinite") for i in odd}
 
 
 def _load(path: Path) -> dict[str, AnyArray]:
-    if path.suffix == ".safetensors":
+    if path.suffix.lower() == ".safetensors":
+        import torch  # numpy has no bfloat16
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        from safetensors.torch import load_file
 
         try:
-            return dict(load_file(path))
-        except (SafetensorError, OSError, KeyError, TypeError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
+            tensors = load_file(path)
+            return {
+                name: (one.float() if one.dtype == torch.bfloat16 else one).numpy() for name, one in tensors.items()
+            }
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
+            raise InputError(f"{path} is not a safetensors file, or it is damaged: {shown(str(error))}") from None
     try:
+        with open(path, "rb") as stream:
+            if stream.read(6) == b"\x93NUMPY":
+                raise InputError(f"{path} holds one array and no labels; save both with numpy.savez(..., X=X, y=y)")
+        zipfile.ZipFile(path).close()  # numpy takes what is not a zip file for a pickle
         stored: Any = np.load(path, allow_pickle=False)
-        if isinstance(stored, np.ndarray):
-            raise InputError(f"{path} holds one array and no labels; save both with numpy.savez(..., X=X, y=y)")
         with stored:
-            return {name: stored[name] for name in stored.files}
+            arrays = {name: np.asarray(stored[name]) for name in stored.files}
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        hint = " (arrays of Python objects are not read; save numbers or text)" if "pickle" in str(error) else ""
-        raise InputError(f"{path} cannot be read: {error or type(error).__name__}{hint}") from None
+    except Exception as error:  # zipfile and numpy raise a dozen kinds on damaged bytes
+        why = f"is not an npz file, or it is damaged: {shown(str(error)) or type(error).__name__}"
+        if "pickle" in str(error):
+            why = "holds arrays of Python objects, which are not read; save numbers or text"
+        raise InputError(f"{path} {why}") from None
+    return arrays
 
 
-def _joined(arrays: dict[str, AnyArray], path: Path) -> dict[str, AnyArray]:
-    """Turn x_train, y_train, x_test, ... into x, y and split."""
-    forms = {name: _SPLIT_KEY.fullmatch(name) for name in arrays}
-    if not arrays or any(form is None for form in forms.values()):
+def _joined(arrays: dict[str, AnyArray], columns: Mapping[str, str], path: Path) -> dict[str, AnyArray]:
+    """Turn x_train, y_train, x_test, ... into x, y and split; other arrays stay beside them."""
+    forms = {name: form for name in arrays if (form := _SPLIT_KEY.fullmatch(name))}
+    others = {name: array for name, array in arrays.items() if name not in forms}
+    if not forms or any(name.lower() in ALIASES["label"] or name == columns.get("label") for name in others):
         return arrays
     pieces: dict[str, dict[str, AnyArray]] = {}
     for name, form in forms.items():
-        assert form is not None
         pieces.setdefault(form[1], {})[form[2].lower()] = arrays[name]
-    splits = list(next(iter(pieces.values())))
+    first = next(iter(pieces))
+    splits = list(pieces[first])
     for name, parts in pieces.items():
-        if list(parts) != splits or any(part.ndim == 0 for part in parts.values()):
-            raise InputError(f"{path}: {name} must be there for {', '.join(splits)}, as the other arrays are")
+        if set(parts) != set(splits):
+            raise InputError(f"{path}: {name} must be there for {', '.join(splits)}, as {first} is")
+        for split, part in parts.items():
+            if part.shape[:1] != pieces[first][split].shape[:1] or part.ndim == 0:
+                raise InputError(
+                    f"{path}: {name}_{split} must have as many rows as {first}_{split}, which has shape "
+                    f"{pieces[first][split].shape}, got {part.shape}"
+                )
     try:
         joined = {name: np.concatenate([parts[split] for split in splits]) for name, parts in pieces.items()}
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path}: the splits' arrays do not fit together: {error}") from None
-    first = next(iter(pieces.values()))
-    return joined | {"split": np.repeat(splits, [len(first[split]) for split in splits])}
+    lengths = [len(pieces[first][split]) for split in splits]
+    return others | joined | {"split": np.repeat(splits, lengths)}
 
 
-def _text(array: AnyArray) -> list[str]:
+def _text(array: AnyArray, what: str, n: int) -> list[str]:
+    """Return one name or number a sample as text; what is missing is ""."""
+    if array.shape != (n,):
+        raise InputError(f"{what} must have shape ({n},) as there are {n} inputs, got {array.shape}")
+    if array.dtype.kind not in "biufSU":
+        raise InputError(f"{what} must have one name or number a sample, got dtype {array.dtype}")
     if array.dtype.kind == "S":
         return [value.decode("utf-8", "replace") for value in array.tolist()]
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.round(array)).all():
-        array = array.astype(np.int64)
+    if array.dtype.kind == "f":
+        whole = bool((np.isnan(array) | (np.abs(array) < 2**53) & (array == np.round(array))).all())
+        return ["" if value != value else str(int(value) if whole else value) for value in array.tolist()]
     return [str(value) for value in array.tolist()]

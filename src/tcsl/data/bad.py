@@ -37,9 +37,19 @@ def describe(bad: Sequence[Bad]) -> str:
     >>> describe([Bad("row 3", "has no label"), Bad("row 7", "has no label")])
     '2 bad samples: row 3 has no label; row 7 has no label'
     """
-    listing = "; ".join(f"{where} {why}" for where, why in bad[:_SHOWN])
+    listing = "; ".join(shown(f"{where} {why}") for where, why in bad[:_SHOWN])
     more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
     return f"{len(bad):,} bad sample{'s' if len(bad) > 1 else ''}: {listing}{more}"
+
+
+def shown(text: str, most: int = 500) -> str:
+    r"""Return text as a message shows it: on one line, without control characters, cut where it is long.
+
+    >>> print(shown("two\nlines and more", 9))
+    two\nlines...
+    """
+    clean = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[:most])
+    return clean + ("..." if len(text) > most else "")
 
 
 def reasons(bad: Sequence[Bad]) -> dict[str, int]:

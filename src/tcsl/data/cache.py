@@ -14,8 +14,7 @@ import shutil
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from tcsl.data.bad import Bad
 from tcsl.data.dataset import HASH_BLOCK, digest_blocks, join_digests
 from tcsl.data.image import BadImage, decode_image, quiet
 from tcsl.data.images import Images
+from tcsl.data.parallel import in_order
 from tcsl.data.transform import parse_transform
 from tcsl.errors import InputError, RunFolderError
 from tcsl.files import write_atomic
@@ -289,23 +289,6 @@ def _fill(
             save()
         raise
     array.flush()
-
-
-def in_order(work: Callable[[int], Any], starts: range) -> Generator[Any]:
-    """Run `work` on all cores and yield its results in order; what nobody waits for any more is cancelled."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(cores) as pool:
-        waiting: list[Future[Any]] = []
-        try:
-            for start in starts:
-                waiting.append(pool.submit(work, start))
-                if len(waiting) > 4 * cores:
-                    yield waiting.pop(0).result()
-            while waiting:
-                yield waiting.pop(0).result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def _close_gaps(part: Path, n: int, state: dict[str, Any]) -> list[str]:

@@ -3,68 +3,85 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
-from tcsl.data.bad import reasons
-from tcsl.data.cache import in_order
+from tcsl.data.bad import Bad, describe, reasons
 from tcsl.data.image import BadImage, decode_image, open_image, quiet
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, check_rows
-from tcsl.types import Progress
+from tcsl.data.manifest import Column, Manifest, check_rows
+from tcsl.data.parallel import in_order
+from tcsl.errors import InputError
+from tcsl.types import AnyArray, Progress
+
+if TYPE_CHECKING:
+    from tcsl.data.dataset import Dataset
 
 _BLOCK = 64
 _SHOWN = 10
 
 
 class _Seen(NamedTuple):
-    """One input, looked at."""
+    """One image, looked at."""
 
     size: tuple[int, int] | None
     mode: str
-    digest: bytes | None
+    digest: bytes
     why: str  # it cannot be used; empty where it can
 
 
 def check_manifest(manifest: Manifest, *, look: bool = True, progress: Progress | None = None) -> dict[str, Any]:
-    """Return what is in a dataset, as plain values for JSON.
+    """Return what is in a dataset, as plain values for JSON; counts are of the samples that can be used.
 
     Parameters
     ----------
     manifest : read with `on_bad="skip"`, so that all that is wrong is told at once
-    look : open every image; else sizes, modes, unreadable files and duplicates are not known
+    look : open every image; else sizes, modes, unreadable files and duplicates of images are not known
     """
     listed = len(manifest) + len(manifest.skipped)
-    manifest = check_rows(manifest, "skip")
-    seen = _look(manifest, progress) if look else []
-    bad = [*manifest.skipped, *(manifest.bad(i, one.why) for i, one in enumerate(seen) if one.why)]
-    classes = _counts(manifest.labels.codes, manifest.labels.names)
-    report: dict[str, Any] = {
+    manifest = _usable(manifest)
+    looked: dict[str, Any] = {}
+    if not isinstance(manifest.inputs, Images):
+        shape = list(manifest.inputs.shape[1:])
+        looked = {"duplicates": _duplicates(manifest, _digests(manifest.inputs))}
+        looked |= {"shape": shape, "dtype": str(manifest.inputs.dtype)}
+    elif look:
+        seen = dict(zip(manifest.rows.tolist(), _look(manifest.inputs, manifest.name, progress), strict=True))
+        bad = {i: Bad(_called(manifest, i), one.why) for i, one in enumerate(seen.values()) if one.why}
+        manifest = _usable(manifest.without(bad, "skip"))
+        good = [seen[row] for row in manifest.rows.tolist()]
+        sizes = Counter(one.size for one in good if one.size)
+        looked = {
+            "sizes": {
+                "distinct": len(sizes),
+                "most": {f"{width} x {height}": n for (width, height), n in sizes.most_common(5)},
+            },
+            "modes": dict(Counter(one.mode for one in good).most_common()),
+            "duplicates": _duplicates(manifest, [one.digest for one in good]),
+        }
+    skipped = manifest.skipped
+    training = _counts(manifest.labels.take(np.flatnonzero(manifest.training())))
+    return {
         "source": manifest.name,
         "samples": len(manifest),
         "listed": listed,
-        "classes": classes,
-        "imbalance": max(classes.values()) / min(classes.values()),
-        "splits": {split: int(manifest.part(split).sum()) for split in ("train", "val", "test")}
-        if manifest.split is not None
-        else {"train": len(manifest)},
-        "groups": _group_counts(manifest),
-        "bad": {"count": len(bad), "reasons": reasons(bad), "first": [list(one) for one in bad[:_SHOWN]]},
+        "classes": _counts(manifest.labels),
+        "imbalance": max(training.values()) / min(training.values()),
+        "splits": {"train": len(manifest)}
+        if manifest.split is None
+        else {split: int(manifest.part(split).sum()) for split in ("train", "val", "test")},
+        **_groups(manifest),
+        "bad": {
+            "count": len(skipped),
+            "reasons": dict(islice(reasons(skipped).items(), _SHOWN)),
+            "first": [list(one) for one in skipped[:_SHOWN]],
+        },
+        **looked,
     }
-    if seen:
-        report["duplicates"] = _duplicates(manifest, seen)
-        if isinstance(manifest.inputs, Images):
-            good = [one for one in seen if not one.why]
-            sizes = Counter(f"{one.size[0]} x {one.size[1]}" for one in good if one.size)
-            report["sizes"] = {"distinct": len(sizes), "most": dict(sizes.most_common(5))}
-            report["modes"] = dict(Counter(one.mode for one in good).most_common())
-    if isinstance(manifest.inputs, Tensor):
-        report["shape"] = list(manifest.inputs.shape[1:])
-    return report
 
 
 def problems(report: Mapping[str, Any]) -> bool:
@@ -73,77 +90,139 @@ def problems(report: Mapping[str, Any]) -> bool:
     return bool(report["bad"]["count"] or copies.get("across_splits") or copies.get("across_labels"))
 
 
-def _look(manifest: Manifest, progress: Progress | None) -> list[_Seen]:
-    """Read every input on all cores."""
-    inputs, n = manifest.inputs, len(manifest)
+def manifest_of(sets: Mapping[str, Dataset], name: str) -> Manifest:
+    """Return the samples of a dataset that is made, not read, as a reader would list them.
+
+    Parameters
+    ----------
+    sets : by split; ids of several have the split before them, since an id need not be unique over all
+    """
+    parts = list(sets.values())
+    ids = parts[0].ids
+    if len(parts) > 1:
+        ids = np.concatenate([np.char.add(f"{split} ", data.ids.astype(str)) for split, data in sets.items()])
+    return Manifest(
+        name=name,
+        inputs=np.concatenate([data.inputs.numpy() for data in parts]),
+        labels=Column(np.concatenate([data.numpy_labels for data in parts]), parts[0].class_names),
+        ids=ids,
+        rows=np.arange(len(ids)),
+        where=lambda row: f"sample {ids[row]}",
+        split=Column(np.repeat(np.arange(len(parts)), [len(data) for data in parts]), tuple(sets)),
+        group=_attribute(parts),
+    )
+
+
+def _attribute(sets: Sequence[Dataset]) -> Column | None:
+    """Return the attribute of each sample, where it is known."""
+    known = [data.groups for data in sets if data.groups is not None]
+    if len(known) < len(sets):
+        return None
+    names = known[0].attribute_names
+    cells = [groups.group if groups.cell is None else groups.cell for groups in known]  # class x attribute
+    return Column(np.concatenate(cells) % len(names), names)
+
+
+def _usable(manifest: Manifest) -> Manifest:
+    """Leave out what a run would leave out; where too little is left, say what else was left out before."""
+    try:
+        return check_rows(manifest, "skip")
+    except InputError as error:
+        if not manifest.skipped:
+            raise
+        raise InputError(f"{error}; left out: {describe(manifest.skipped)}") from None
+
+
+def _look(images: Images, name: str, progress: Progress | None) -> list[_Seen]:
+    """Read and decode every image."""
 
     def one(i: int) -> _Seen:
-        if isinstance(inputs, Tensor):
-            return _Seen(None, "", hashlib.sha256(inputs[i].numpy().tobytes()).digest(), "")
         try:
-            content = inputs.content(i)
+            content = images.content(i)
             found = open_image(content)
             size, mode = found.size, found.mode
             decode_image(content)
             return _Seen(size, mode, hashlib.sha256(content).digest(), "")
         except BadImage as reason:
-            return _Seen(None, "", None, str(reason))
+            return _Seen(None, "", b"", str(reason))
         except OSError as error:
-            return _Seen(None, "", None, f"cannot be read ({error.strerror or error})")
+            return _Seen(None, "", b"", f"cannot be read ({error.strerror or error})")
 
     def block(start: int) -> list[_Seen]:
-        return [one(i) for i in range(start, min(start + _BLOCK, n))]
+        return [one(i) for i in range(start, min(start + _BLOCK, len(images)))]
 
     seen: list[_Seen] = []
     with quiet():
-        for part in in_order(block, range(0, n, _BLOCK)):
+        for part in in_order(block, range(0, len(images), _BLOCK)):
             seen += part
             if progress is not None:
-                progress(f"looking at {manifest.name}", len(seen), n)
+                progress(f"looking at {name}", len(seen), len(images))
     return seen
 
 
-def _duplicates(manifest: Manifest, seen: Sequence[_Seen]) -> dict[str, Any]:
-    """Return how many inputs are exact copies of an earlier one, and how many of these lie across splits or labels."""
-    copies: dict[bytes, list[int]] = defaultdict(list)
-    for i, one in enumerate(seen):
-        if one.digest is not None:
-            copies[one.digest].append(i)
-    several = [members for members in copies.values() if len(members) > 1]
-    splits, labels = manifest.split, manifest.labels
+def _digests(inputs: AnyArray) -> list[bytes]:
+    """Return a hash of the values of each input."""
 
-    def differ(codes: Any, members: list[int]) -> bool:
-        return len({int(codes[i]) for i in members}) > 1
+    def block(start: int) -> list[bytes]:
+        values = inputs[start : start + _BLOCK]
+        values = values if values.dtype == np.uint8 else values + 0.0  # -0.0 is 0.0
+        return [hashlib.sha256(value.tobytes()).digest() for value in values]
 
-    def name(i: int) -> str:
-        inputs = manifest.inputs
-        return str(inputs.names[i]) if isinstance(inputs, Images) else manifest.where(int(manifest.rows[i]))
+    return [digest for part in in_order(block, range(0, len(inputs), _BLOCK)) for digest in part]
 
-    across_splits = [members for members in several if splits is not None and differ(splits.codes, members)]
-    across_labels = [members for members in several if differ(labels.codes, members)]
-    worst = [*across_labels, *across_splits, *several]
+
+def _called(manifest: Manifest, i: int) -> str:
+    """Return what messages call image i: its place in the source, and its file where that is not the same."""
+    assert isinstance(manifest.inputs, Images)
+    where, name = manifest.where(int(manifest.rows[i])), str(manifest.inputs.names[i])
+    return where if name in where else f"{where}: {name}"
+
+
+def _duplicates(manifest: Manifest, digests: Sequence[bytes]) -> dict[str, Any]:
+    """Return how many inputs are exact copies of an earlier one, and how many sets of copies differ in split or label.
+
+    The first sets are named, those that differ before the others.
+    """
+    first: dict[bytes, int] = {}
+    copies: dict[int, list[int]] = {}
+    for i, digest in enumerate(digests):
+        earliest = first.setdefault(digest, i)
+        if earliest != i:
+            copies.setdefault(earliest, [earliest]).append(i)
+    labels, split, inputs = manifest.labels, manifest.split, manifest.inputs
+
+    def differ(column: Column | None, members: Sequence[int]) -> bool:
+        return column is not None and len({int(column.codes[i]) for i in members}) > 1
+
+    def described(i: int) -> dict[str, str]:
+        name = str(inputs.names[i]) if isinstance(inputs, Images) else manifest.where(int(manifest.rows[i]))
+        said = {"name": name, "label": labels.names[labels.codes[i]]}
+        return said if split is None else {**said, "split": split.names[split.codes[i]]}
+
+    sets = list(copies.values())
+    across_labels, across_splits = ([differ(column, members) for members in sets] for column in (labels, split))
+    worst = sorted(range(len(sets)), key=lambda k: (not across_labels[k], not across_splits[k], k))
     return {
-        "copies": sum(len(members) - 1 for members in several),
-        "across_splits": len(across_splits),
-        "across_labels": len(across_labels),
-        "first": [[name(i) for i in members[:_SHOWN]] for members in worst[:_SHOWN]],
+        "copies": len(digests) - len(first),
+        "across_splits": sum(across_splits),
+        "across_labels": sum(across_labels),
+        "first": [[described(i) for i in sets[k][:_SHOWN]] for k in worst[:_SHOWN]],
     }
 
 
-def _counts(codes: Any, names: Sequence[str]) -> dict[str, int]:
-    return dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
+def _counts(column: Column) -> dict[str, int]:
+    return dict(zip(column.names, np.bincount(column.codes, minlength=len(column.names)).tolist(), strict=True))
 
 
-def _group_counts(manifest: Manifest) -> dict[str, int]:
-    """Return the size of every class x attribute, of the training split."""
+def _groups(manifest: Manifest) -> dict[str, Any]:
+    """Return the size of every class x attribute that the training split has, and how many others it could have."""
     if manifest.group is None:
-        return {}
-    training = manifest.training()
-    labels, group = manifest.labels, manifest.group
-    table = np.zeros((len(labels.names), len(group.names)), np.int64)
-    np.add.at(table, (labels.codes[training], group.codes[training]), 1)
+        return {"groups": {}, "empty_groups": 0}
+    labels, group = manifest.labels, manifest.group.compact()
+    cells = (labels.codes * len(group.names) + group.codes)[manifest.training()]
+    found, counts = np.unique(cells, return_counts=True)  # not a table: a column of many names has few of the cells
+    names = [f"{labels.names[cell // len(group.names)]}, {group.names[cell % len(group.names)]}" for cell in found]
     return {
-        f"{label}, {attribute}": int(table[i, j])
-        for i, label in enumerate(labels.names)
-        for j, attribute in enumerate(group.names)
+        "groups": dict(zip(names, counts.tolist(), strict=True)),
+        "empty_groups": len(labels.names) * len(group.names) - len(found),
     }

@@ -241,6 +241,6 @@ _FILES = {
 DATASET = Known(
     title="digits in colours; 52,808 training images, 0.5 % against the colour",
     load=load,
-    marker="MNIST/raw",
+    markers=("MNIST/raw/t10k-labels-idx1-ubyte", "MNIST/raw/t10k-labels-idx1-ubyte.gz"),
     remotes=tuple((Remote(_MIRROR + name, name, f"md5:{md5}"), "MNIST/raw") for name, md5 in _FILES.items()),
 )

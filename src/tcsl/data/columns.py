@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tcsl.data.bad import shown
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 
@@ -45,24 +46,32 @@ def find_columns(source: str, present: Iterable[str], named: Mapping[str, str]) 
     {'path': ['file'], 'label': ['Y'], 'group': ['place']}
     """
     columns = list(present)
-    lowered = {column.lower(): column for column in reversed(columns)}
+    asked = {role: _asked(source, role, given, columns) for role, given in named.items()}
     found: dict[str, list[str]] = {}
     for role, aliases in ALIASES.items():
-        if role in named:
-            given = named[role]
-            asked = [given] if given in columns else [column.strip() for column in given.split("+")]
-            for column in asked:
-                if column not in columns:
-                    raise unknown(f"column of {source} for {role!r}", column, columns)
-            if len(asked) > 1 and role not in ("group", "inputs"):
-                raise InputError(f"{source}: {role} is one column, got {named[role]!r}")
-            found[role] = asked
-        else:
-            hits = [lowered[alias] for alias in aliases if alias in lowered]
-            if hits:
-                found[role] = hits[:1]
+        if role in asked:
+            found[role] = asked[role]
+            continue
+        # What was named for one role is not guessed to have another, but an id may be the path too.
+        others = [names for other, names in asked.items() if {role, other} != {"id", "path"}]
+        free = {column.lower(): column for column in reversed(columns) if not any(column in names for names in others)}
+        hits = [free[alias] for alias in aliases if alias in free]
+        if hits:
+            found[role] = hits[:1]
     if "label" not in found:
-        raise InputError(
-            f"{source}: which column is the label? It has {', '.join(columns[:20])}; name it with --columns label=NAME"
-        )
+        present = shown(", ".join(columns[:20])) or "none"
+        raise InputError(f"{source}: which column is the label? It has {present}; name it with --columns label=NAME")
     return found
+
+
+def _asked(source: str, role: str, given: str, columns: list[str]) -> list[str]:
+    """Return the columns that were named for a role."""
+    if role not in ALIASES:
+        raise unknown("kind of column", role, ALIASES)
+    asked = [given] if given in columns else [column.strip() for column in given.split("+")]
+    for column in asked:
+        if column not in columns:
+            raise unknown(f"column of {source} for {role!r}", column, columns)
+    if len(asked) > 1 and role not in ("group", "inputs"):
+        raise InputError(f"{source}: {role} is one column, got {given!r}")
+    return asked

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from tcsl.data.bad import OnBad
+from tcsl.data.bad import Bad, OnBad, shown
 from tcsl.data.images import files, missing_or_outside
-from tcsl.data.manifest import Manifest, encode, read_splits
-from tcsl.errors import InputError
+from tcsl.data.manifest import Manifest, encode, read_splits, split_in_name
+from tcsl.errors import InputError, TcslWarning
 
 
 def read_folder(folder: Path, *, root: Path | None, on_bad: OnBad) -> Manifest:
-    """List CLASS/FILE, or SPLIT/CLASS/FILE where all folders are named like splits; ids are the paths.
+    """List CLASS/FILE, or SPLIT/CLASS/FILE where the folders are named like splits; ids are the paths.
 
     Parameters
     ----------
@@ -23,19 +24,27 @@ def read_folder(folder: Path, *, root: Path | None, on_bad: OnBad) -> Manifest:
     tops = _folders(folder)
     if not tops:
         raise InputError(f"{folder} has no class folders; it must look like {folder}/CLASS/IMAGE, or be a table or npz")
-    unknown = read_splits(encode(tops))[1]
-    split_folders = tops if len(tops) > len(unknown) and not unknown else [""]
+    split_folders = _split_folders(folder, tops) or [""]
     paths: list[str] = []
     labels: list[str] = []
     splits: list[str] = []
+    empty: list[str] = []
     for split in split_folders:
-        for label in _folders(folder / split):
-            for path in _files(folder / split / label):
-                paths.append(os.path.join(split, label, path))
-                labels.append(label)
-                splits.append(split)
+        classes = _folders(folder / split)
+        empty += [] if classes else [split]
+        for label in classes:
+            found = _files(folder / split / label)
+            empty += [] if found else [os.path.join(split, label)]
+            paths += [os.path.join(split, label, path) for path in found]
+            labels += [label] * len(found)
+            splits += [split] * len(found)
     if not paths:
-        raise InputError(f"{folder}: its class folders ({', '.join(tops[:10])}) have no files")
+        raise InputError(f"{folder}: its class folders ({shown(', '.join(tops[:10]))}) have no files")
+    if empty:
+        listing = shown(", ".join(empty[:10])) + (", ..." if len(empty) > 10 else "")
+        warnings.warn(
+            f"{folder}: left out, as they have no files in class folders: {listing}", TcslWarning, stacklevel=2
+        )
     manifest = Manifest(
         name=folder.name or str(folder),
         inputs=files(folder, paths),
@@ -45,8 +54,28 @@ def read_folder(folder: Path, *, root: Path | None, on_bad: OnBad) -> Manifest:
         where=lambda row: paths[row],
         split=read_splits(encode(splits))[0] if split_folders != [""] else None,
     )
-    outside = missing_or_outside(folder, paths, bounds=root)
-    return manifest.without(outside, on_bad)
+    odd = {i: Bad(path, "has a name that is not UTF-8 text; rename it") for i, path in enumerate(paths) if _odd(path)}
+    return manifest.without(missing_or_outside(folder, paths, bounds=root) | odd, on_bad)
+
+
+def _split_folders(folder: Path, tops: list[str]) -> list[str]:
+    """Return the folders of the splits, where there are any: then all folders are."""
+    named = [name for name in tops if split_in_name(name)]
+    others = [name for name in tops if name not in named]
+    if others and any(_folders(folder / name) for name in named):  # not where a class is called train
+        raise InputError(
+            f"{folder}: {', '.join(named)} look like splits, {shown(', '.join(others[:10]))} not; it must have either "
+            "SPLIT/CLASS/IMAGE with the splits train, val and test, or CLASS/IMAGE"
+        )
+    return [] if others else named
+
+
+def _odd(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _folders(folder: Path) -> list[str]:
@@ -60,7 +89,11 @@ def _folders(folder: Path) -> list[str]:
 def _files(folder: Path) -> list[str]:
     """Return all files below a class folder, hidden ones left out."""
     found = []
-    for place, inner, names in os.walk(folder):
+
+    def stop(error: OSError) -> None:
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}")
+
+    for place, inner, names in os.walk(folder, onerror=stop):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         below = os.path.relpath(place, folder)
         found += [os.path.normpath(os.path.join(below, name)) for name in sorted(names) if not name.startswith(".")]

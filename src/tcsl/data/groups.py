@@ -11,6 +11,8 @@ import numpy as np
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, BoolArray, IntArray
 
+_MOST_CELLS = 100_000
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -80,6 +82,12 @@ def make_groups(
     >>> groups.names[groups.group[2]], groups.minority.tolist()
     ('land, wet', [False, False, True, False])
     """
+    cells = len(class_names) * len(attribute_names)
+    if cells > _MOST_CELLS:
+        raise InputError(
+            f"{len(class_names)} classes x {len(attribute_names):,} group values are {cells:,} groups; "
+            "a group column has few values, each with many samples"
+        )
     if majority is None:
         majority = majority_attribute(labels, attribute, len(class_names))
     minority = attribute != majority[labels]

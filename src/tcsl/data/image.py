@@ -31,6 +31,8 @@ def open_image(content: bytes) -> Image.Image:
         raise BadImage(f"has more than {MAX_PIXELS:,} pixels (a decompression bomb?)") from None
     except Exception as error:  # a decoder may raise anything on damaged bytes
         raise BadImage(f"has a damaged header ({_short(error)})") from None
+    if image.format == "EPS":  # Pillow would run Ghostscript on it, whatever the file is called
+        raise BadImage("is PostScript, which is not decoded; save it as PNG or JPEG")
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise BadImage(f"has {width} x {height} pixels, more than {MAX_PIXELS:,} (a decompression bomb?)")
@@ -52,7 +54,7 @@ def decode_image(content: bytes) -> tuple[Image.Image, str]:
     image = open_image(content)
     try:
         image.load()
-        rotated = image.getexif().get(_ORIENTATION, 1) != 1
+        rotated = image.getexif().get(_ORIENTATION) in range(2, 9)
         rgb, note = _to_rgb(ImageOps.exif_transpose(image) if rotated else image)
     except (BadImage, MemoryError):
         raise
@@ -75,10 +77,10 @@ def _to_rgb(image: Image.Image) -> tuple[Image.Image, str]:
     if mode == "RGB" and "transparency" not in image.info:
         return image, ""
     if mode.startswith("I;16") or mode == "I":
-        values = np.asarray(image).astype(np.int64)
+        values = np.asarray(image)
         if values.size and (values.min() < 0 or values.max() > 65535):
             raise BadImage(f"has values {values.min()} .. {values.max()}, more than 16 bits; save it with 8 or 16")
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB"), "16-bit"
+        return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8)).convert("RGB"), "16-bit"
     if mode == "F":
         raise BadImage("has floating-point pixels, whose range is unknown; save it with 8 or 16 bits")
     if mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:

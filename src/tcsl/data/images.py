@@ -86,13 +86,15 @@ def missing_or_outside(root: Path, paths: Sequence[str], *, bounds: Path | None 
             continue
         full = os.path.join(root, path)
         head = os.path.dirname(full)
-        if head not in parents:  # one look at each folder, not one at each file
-            parents[head] = os.path.realpath(head)
         try:
+            if head not in parents:  # one look at each folder, not one at each file
+                parents[head] = os.path.realpath(head)
             real = os.path.join(parents[head], os.path.basename(full))
-            if os.path.islink(real):
-                real = os.path.realpath(real)
-            if not inside(os.path.normpath(real)):
+            linked = os.path.islink(real)
+            real = os.path.realpath(real) if linked else real
+            if linked and not os.path.exists(real):
+                out[i] = Bad(path, f"is a link to {real}, which is missing")
+            elif not inside(os.path.normpath(real)):
                 out[i] = Bad(path, f"leads out of {bounds or root} (give the folder that holds all images with --root)")
             elif not os.path.isfile(real):
                 out[i] = Bad(path, "is missing" if not os.path.exists(real) else "is not a file")

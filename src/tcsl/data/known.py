@@ -25,7 +25,7 @@ class Known:
     load : from the seed and the dataset's own options to its splits, where it is made rather than read
     read : from the root, `on_bad` and the dataset's own options to its manifest, where it is read from files
     transform : of its images in the literature
-    marker : a file under the root that is there when the dataset is; empty: embedded in a dependency
+    markers : files under the root of which one is there when the dataset is, written last; none: it needs no files
     remotes : what `tcsl data get` downloads, each with the folder under the root that it goes or is unpacked into
     by_hand : what the user has to do where nothing may be downloaded, or what else is possible
     """
@@ -34,13 +34,13 @@ class Known:
     load: Callable[..., Splits] | None = None
     read: Callable[..., Manifest] | None = None
     transform: str = AUTO
-    marker: str = ""
+    markers: tuple[str, ...] = ()
     remotes: tuple[tuple[Remote, str], ...] = ()
     by_hand: str = ""
 
     def present(self, root: Path) -> bool:
         """Tell whether the files are there."""
-        return not self.marker or (root / self.marker).exists()
+        return not self.markers or any((root / marker).exists() for marker in self.markers)
 
 
 def data_root(root: str | Path = "") -> Path:

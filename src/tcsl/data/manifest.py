@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from torch import Tensor
 
 from tcsl.data.bad import Bad, OnBad, describe, settle
 from tcsl.data.images import Images
@@ -18,6 +17,7 @@ SPLITS = {
     "val": ("val", "valid", "validation", "dev", "1"),
     "test": ("test", "testing", "2"),
 }
+MAX_ID = 1000  # characters
 _SPLIT_OF = {word: split for split, words in SPLITS.items() for word in words}
 
 
@@ -65,7 +65,7 @@ class Manifest:
     """
 
     name: str
-    inputs: Images | Tensor
+    inputs: Images | AnyArray
     labels: Column
     ids: AnyArray
     rows: IntArray
@@ -125,19 +125,27 @@ def encode(values: Sequence[object], names: Sequence[str] | None = None) -> Colu
     >>> encode(["10", "2", "2"]).names
     ('2', '10')
     """
-    text = np.asarray(values).astype(str)
-    found, inverse = np.unique(text, return_inverse=True)
-    order = tuple(names) if names is not None else sorted_names(found.tolist())
+    text = [str(value) for value in values]
+    order = tuple(names) if names is not None else sorted_names(list(dict.fromkeys(text)))
     place = {name: i for i, name in enumerate(order)}
-    return Column(np.array([place[name] for name in found.tolist()], np.int64)[inverse.reshape(-1)], order)
+    return Column(np.array([place[name] for name in text], np.int64), order)
 
 
 def sorted_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names sorted: by value where all are whole numbers, else by the alphabet."""
     try:
-        return tuple(sorted(names, key=int))
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
     except ValueError:
         return tuple(sorted(names))
+
+
+def split_in_name(name: str) -> str:
+    """Return train, val or test where a file or folder is called so, else ""; a bare number is no split.
+
+    >>> split_in_name("Validation"), split_in_name("1")
+    ('val', '')
+    """
+    return "" if name.isdecimal() else _SPLIT_OF.get(name.lower(), "")
 
 
 def read_splits(column: Column) -> tuple[Column, dict[int, str]]:
@@ -162,15 +170,28 @@ def check_rows(manifest: Manifest, on_bad: OnBad) -> Manifest:
     """Refuse, or leave out, ids that occur twice and classes with fewer than two training samples."""
     if len(manifest) == 0:
         raise InputError(f"{manifest.name}: there is no sample")
+    manifest = manifest.without(_long_ids(manifest), on_bad)
     manifest = manifest.without(_repeated_ids(manifest), on_bad)
     manifest = manifest.without(_lonely(manifest), on_bad)
     manifest = replace(manifest, labels=manifest.labels.compact())
     if len(manifest.labels.names) == 1:
         raise InputError(
-            f"{manifest.name}: all samples are of class {manifest.labels.names[0]!r}; "
+            f"{manifest.name}: all samples are of class {manifest.labels.names[0][:80]!r}; "
             "a shortcut needs two classes or more to tell apart"
         )
     return manifest
+
+
+def _long_ids(manifest: Manifest) -> dict[int, Bad]:
+    """Return, by position, the samples whose id is no name: an array of ids is as wide as its longest."""
+    if manifest.ids.dtype != object:
+        return {}
+    lengths = ((i, len(str(name))) for i, name in enumerate(manifest.ids))
+    return {
+        i: manifest.bad(i, f"has an id of {length:,} characters, more than {MAX_ID:,}")
+        for i, length in lengths
+        if length > MAX_ID
+    }
 
 
 def _repeated_ids(manifest: Manifest) -> dict[int, Bad]:

@@ -127,7 +127,7 @@ def read_subpopbench(*, root: str = "", on_bad: OnBad = "error", check: bool = T
 DATASET = Known(
     title="cats and dogs indoor and outdoor; 1,700 training images, 12 % against the place",
     read=read,
-    marker="MetaShift-subpopulation-shift",
+    markers=("MetaShift-subpopulation-shift/groups.csv", "MetaShift-subpopulation-shift/imageID_to_group.pkl"),
     by_hand=(
         "make it from Visual Genome's images (https://nlp.stanford.edu/data/gqa/images.zip, 20 GB) and MetaShift's "
         "full-candidate-subsets.pkl (in dataset/meta_data of Weixin-Liang/MetaShift): "
@@ -137,7 +137,7 @@ DATASET = Known(
 DATASET_SUBPOPBENCH = Known(
     title="SubpopBench's split of MetaShift; 2,276 training images",
     read=read_subpopbench,
-    marker="metashift/metadata_metashift.csv",
+    markers=("metashift/metadata_metashift.csv",),
     remotes=(
         (Remote("https://www.dropbox.com/s/a7k65rlj4ownyr2/metashift.tar.gz?dl=1", "metashift.tar.gz"), "metashift"),
     ),

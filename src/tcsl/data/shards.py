@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +15,12 @@ import numpy as np
 from tcsl.data.bad import Bad, OnBad, settle
 from tcsl.data.columns import ALIASES
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, encode, read_splits
+from tcsl.data.manifest import Manifest, encode, read_splits, split_in_name
 from tcsl.errors import InputError
 
 _IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "ppm", "tif", "tiff")
 _NO_LABEL = "has no label (neither .cls nor a label in .json; name it with --columns label=NAME)"
+_BLOCK = 512  # bytes of a tar header
 
 
 class _Member(NamedTuple):
@@ -33,76 +35,139 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
     A sample is an image and its label: KEY.cls with the class, or KEY.json with a field for the label and, if there
     are any, for split, group and id. Shards named train-*, val-*, test-* are those splits. The id is the key.
     """
-    samples: dict[str, dict[str, _Member]] = {}
-    split_of: dict[str, str] = {}
-    for shard in shards:
-        word = shard.name.split("-")[0].split("_")[0].split(".")[0].lower()
-        for member in _members(shard):
-            key, dot, suffix = member.name.rpartition("/")[2].partition(".")
-            full = member.name[: len(member.name) - len(dot + suffix)]
-            samples.setdefault(full, {})[suffix.lower()] = _Member(shard, member.offset_data, member.size)
-            split_of[full] = word
+    split_of = _splits(shards)
     rows: list[dict[str, Any]] = []
     bad: list[Bad] = []
-    for key, parts in samples.items():
-        image = next((parts[suffix] for suffix in parts if suffix.rpartition(".")[2] in _IMAGES), None)
-        try:
-            if image is None:
-                raise ValueError(f"has no image ({', '.join(sorted(parts)[:5])})")
-            rows.append({"id": key, "split": split_of[key], "image": image, **_described(parts, columns)})
-        except ValueError as error:
-            bad.append(Bad(f"sample {key}", str(error)))
+    for shard in shards:
+        samples: dict[str, dict[str, _Member]] = {}
+        for member in _members(shard):
+            folder, slash, last = member.name.rpartition("/")
+            key, _, suffix = last.partition(".")
+            if key:  # hidden files are nobody's samples
+                place = _Member(shard, member.offset_data, member.size)
+                samples.setdefault(folder + slash + key, {})[suffix.lower()] = place
+        for key, parts in samples.items():
+            where = f"sample {key} of {shard.name}"
+            try:
+                described = _described(key, parts, columns)
+                rows.append({"where": where, "id": key, "split": split_of[shard], **described})
+            except ValueError as error:
+                bad.append(Bad(where, str(error)))
+            except OSError as error:
+                bad.append(Bad(where, f"cannot be read ({error.strerror or error})"))
+    for role in ("group", "split"):
+        if any(row.get(role) for row in rows):
+            bad += [Bad(row["where"], f"has no {role}") for row in rows if not row.get(role)]
+            rows = [row for row in rows if row.get(role)]
     settle(name, bad, on_bad)
     if not rows:
         raise InputError(f"{name}: there is no sample with an image and a label (KEY.jpg with KEY.cls or KEY.json)")
-    ids = [str(row["id"]) for row in rows]
-    split, unknown = read_splits(encode([row["split"] for row in rows]))
-    grouped = all("group" in row for row in rows)
-    return Manifest(
+    places = [str(row["where"]) for row in rows]
+    splits = encode([row["split"] for row in rows])
+    split, unknown = read_splits(splits) if any(splits.names) else (None, {})
+    manifest = Manifest(
         name=name,
-        inputs=_images([row["image"] for row in rows], ids),
+        inputs=_images([row["image"] for row in rows], places),
         labels=encode([row["label"] for row in rows]),
-        ids=np.array(ids, object),
+        ids=np.array([row["id"] for row in rows], object),
         rows=np.arange(len(rows)),
-        where=lambda row: f"sample {ids[row]}",
-        split=None if unknown else split,
-        group=encode([row["group"] for row in rows]) if grouped else None,
+        where=lambda row: places[row],
+        split=split,
+        group=encode([row["group"] for row in rows]) if "group" in rows[0] else None,
         skipped=tuple(bad),
     )
+    odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
+    return manifest.without({int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}, on_bad)
+
+
+def _splits(shards: Sequence[Path]) -> dict[Path, str]:
+    """Return the split in each shard's name, "" for all where no name has one."""
+    found = {}
+    for shard in shards:
+        words = [split_in_name(word) for word in re.split(r"[-_.]", shard.name)]
+        found[shard] = next(filter(None, words), "")
+    unnamed = [shard.name for shard, split in found.items() if not split]
+    if 0 < len(unnamed) < len(found):
+        raise InputError(
+            f"{unnamed[0]} lies beside shards that are named after splits: which split is it? Name all of them "
+            "train-*, val-*, test-*, or none"
+        )
+    return found
 
 
 def _members(shard: Path) -> list[tarfile.TarInfo]:
     try:
         with tarfile.open(shard, "r:") as tar:
-            return [member for member in tar if member.isfile()]
+            found = [member for member in tar if member.isfile()]
+            end = tar.offset
+        with open(shard, "rb") as stream:  # a damaged header ends the list as the true end does
+            stream.seek(end)
+            if stream.read(_BLOCK) != bytes(_BLOCK):
+                raise tarfile.ReadError(f"it breaks off after {end:,} bytes")
     except tarfile.ReadError as error:
         raise InputError(f"{shard} is not an uncompressed tar file, or it is damaged: {error}") from None
-    except (OSError, ValueError, tarfile.TarError) as error:
-        raise InputError(f"{shard} cannot be read: {error}") from None
+    except Exception as error:  # tarfile raises a dozen kinds on damaged bytes
+        raise InputError(f"{shard} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return found
 
 
-def _described(parts: Mapping[str, _Member], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return label, and split, group and id where they are said; raises ValueError with what is wrong."""
-    if "cls" in parts:
-        label = _content(parts["cls"]).decode("utf-8", "replace").strip()
-        if not label:
-            raise ValueError("has an empty .cls")
-        return {"label": label}
-    if "json" not in parts:
-        raise ValueError(_NO_LABEL)
-    try:
-        fields = json.loads(_content(parts["json"]))
-    except (ValueError, RecursionError):
-        raise ValueError("has a JSON file that is not valid") from None
-    out: dict[str, Any] = {}
+def _described(key: str, parts: Mapping[str, _Member], columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return image and label, and split, group and id where they are said; raises ValueError with what is wrong."""
+    _check_text(key, "name")
+    image = next((parts[suffix] for suffix in parts if suffix.rpartition(".")[2] in _IMAGES), None)
+    if image is None:
+        raise ValueError(f"has no image ({', '.join(sorted(parts)[:5])})")
+    fields: Any = {}
+    if "json" in parts:
+        try:
+            fields = json.loads(_content(parts["json"]))
+        except (ValueError, RecursionError):
+            raise ValueError("has a JSON file that is not valid") from None
+    fields = fields if isinstance(fields, dict) else {}
+    out: dict[str, Any] = {"image": image}
     for role in ("label", "split", "group", "id"):
-        names = [columns[role]] if role in columns else ALIASES[role]
-        value = next((fields[name] for name in names if isinstance(fields, dict) and name in fields), None)
-        if value is not None:
-            out[role] = str(value)
+        value = _field(fields, role, columns)
+        if value:
+            out[role] = value
+    if "cls" in parts and "label" not in columns:
+        try:
+            out["label"] = _content(parts["cls"]).decode().strip()
+        except UnicodeDecodeError:
+            raise ValueError("has a .cls that is not UTF-8 text") from None
+        _check_text(out["label"], ".cls")
+        if not out["label"]:
+            raise ValueError("has an empty .cls")
     if "label" not in out:
         raise ValueError(_NO_LABEL)
     return out
+
+
+def _field(fields: Mapping[str, Any], role: str, columns: Mapping[str, str]) -> str:
+    """Return the text of a role, "" where it is not there; a group may be several fields, joined by +."""
+    given = columns.get(role)
+    if given is None:
+        names = [name for name in ALIASES[role] if name in fields][:1]
+    else:
+        names = [given] if given in fields or role != "group" else [name.strip() for name in given.split("+")]
+        missing = [name for name in names if fields.get(name) is None]
+        if missing:
+            raise ValueError(f"has no {missing[0]!r} in its .json, which --columns names for {role}")
+    values = [fields[name] for name in names if fields[name] is not None]
+    for value in values:
+        if isinstance(value, dict | list) or value != value:
+            raise ValueError(f"has a {role} that is neither a name nor a number")
+    text = ", ".join(str(value) for value in values).strip()
+    _check_text(text, role)
+    return text
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"has a {what} that is not UTF-8 text") from None
+    if "\0" in text:
+        raise ValueError(f"has a zero byte in its {what}")
 
 
 def _content(member: _Member) -> bytes:

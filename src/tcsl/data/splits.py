@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tcsl.data.bad import Bad, OnBad, describe, settle
+from tcsl.data.bad import Bad, OnBad, describe, settle, shown
 from tcsl.data.cache import AUTO, decode
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, make_groups
@@ -21,6 +22,7 @@ from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.types import IntArray, Progress
 
+MAX_GROUPS = 1_000_000  # classes x attribute values
 _log = logging.getLogger("tcsl")
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 
@@ -43,28 +45,49 @@ def load_manifest(
     val_fraction : where there is no validation split, this part of each class's training samples becomes one
     val_seed : which samples those are
     """
-    manifest = check_rows(manifest, on_bad)
+    try:
+        manifest = check_rows(manifest, on_bad)
+    except InputError as error:
+        left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
+        raise InputError(f"{error}{left_out}") from None
+    _check_groups(manifest)
     rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
     rows["train"] = np.flatnonzero(manifest.training())
     facts: dict[str, Any] = {"source": manifest.name}
-    if len(rows["val"]) == 0 and val_fraction > 0:
+    if len(rows["val"]) == 0 and val_fraction != 0:
         rows["train"], rows["val"] = hold_out(manifest.labels.codes, rows["train"], val_fraction, val_seed)
-        facts["validation"] = f"{val_fraction:g} of each class's training samples, drawn with seed {val_seed}"
-        _log.info(
-            f"{manifest.name} has no validation split, so one was made: {len(rows['val']):,} of the training samples, "
-            f"{100 * val_fraction:g} % of each class (data.val_fraction, data.val_seed)"
-        )
+        if len(rows["val"]):
+            facts["validation"] = f"{val_fraction:g} of each class's training samples, drawn with seed {val_seed}"
+            _log.info(
+                f"{manifest.name} has no validation split, so one was made: {len(rows['val']):,} of the training "
+                f"samples, {100 * val_fraction:g} % of each class (data.val_fraction, data.val_seed)"
+            )
+        else:
+            _log.info(f"{manifest.name} has no validation split, and too few samples of each class to make one")
     parts: dict[str, _Part] = {}
     for split in ("train", "val", "test"):
         if len(rows[split]):
-            transform = parts["train"].facts.get("transform", transform) if parts else transform
-            parts[split] = _decoded(manifest.take(rows[split]), split, transform, fallback, progress)
+            applied = parts["train"].facts.get("transform", transform) if parts else transform
+            parts[split] = _decoded(manifest.take(rows[split]), split, applied, fallback, progress)
     bad = [one for part in parts.values() for one in part.bad]
     settle(manifest.name, bad, on_bad)
+    left = np.bincount(parts["train"].manifest.labels.codes, minlength=len(manifest.labels.names))
+    if left.min() < 2:  # a class lost its images: again, without it
+        kept = np.sort(np.concatenate([rows[split][part.kept] for split, part in parts.items()]))
+        return load_manifest(
+            replace(manifest.take(kept), skipped=(*manifest.skipped, *bad)),
+            transform=transform,
+            fallback=fallback,
+            on_bad=on_bad,
+            val_fraction=val_fraction,
+            val_seed=val_seed,
+            progress=progress,
+        )
+    _check_shapes(manifest.name, parts)
     skipped = [*manifest.skipped, *bad]
     if skipped:
         warnings.warn(f"{manifest.name}: left out {describe(skipped)}", TcslWarning, stacklevel=2)
-        facts["skipped"] = [list(one) for one in skipped]
+        facts["skipped"] = [[shown(where), shown(why)] for where, why in skipped]
     converted = parts["train"].facts.get("converted")
     if converted:
         listing = ", ".join(f"{count:,} {kind}" for kind, count in converted.items())
@@ -96,8 +119,30 @@ def hold_out(labels: IntArray, rows: IntArray, fraction: float, seed: int) -> tu
     return np.setdiff1d(rows, held, assume_unique=True), held
 
 
+def _check_groups(manifest: Manifest) -> None:
+    """Refuse a group column that is an id, or a measurement: every class x value would be a group."""
+    if manifest.group is not None and len(manifest.labels.names) * len(manifest.group.names) > MAX_GROUPS:
+        raise InputError(
+            f"{manifest.name}: the group has {len(manifest.group.names):,} different values; it must be an attribute "
+            "of few, such as a place; name it with --columns group=NAME"
+        )
+
+
+def _check_shapes(name: str, parts: Mapping[str, _Part]) -> None:
+    """Refuse splits whose images are not of the training images' size."""
+    wanted = parts["train"].inputs.shape
+    for split, part in parts.items():
+        shape = part.inputs.shape
+        if shape[1:] != wanted[1:]:
+            raise InputError(
+                f"{name}: {_WORDS[split]} images have {shape[3]} x {shape[2]} pixels, training images {wanted[3]} x "
+                f"{wanted[2]}; choose a data.transform such as short:256,crop:224"
+            )
+
+
 class _Part(NamedTuple):
     manifest: Manifest  # the rows that could be decoded
+    kept: IntArray  # their positions
     inputs: Tensor
     views: Mapping[str, Tensor]
     bad: list[Bad]
@@ -108,7 +153,7 @@ class _Part(NamedTuple):
 def _decoded(manifest: Manifest, split: str, transform: str, fallback: str, progress: Progress | None) -> _Part:
     """Return the inputs of one split; images that cannot be decoded are taken out and told."""
     if not isinstance(manifest.inputs, Images):
-        return _Part(manifest, manifest.inputs, {}, [], "", {})
+        return _Part(manifest, np.arange(len(manifest)), torch.from_numpy(manifest.inputs), {}, [], "", {})
     name = f"{manifest.name}, {_WORDS[split]}"
     found = decode(manifest.inputs, transform, fallback=fallback, name=name, progress=progress)
     views: dict[str, Tensor] = {}
@@ -118,7 +163,7 @@ def _decoded(manifest: Manifest, split: str, transform: str, fallback: str, prog
         views[view] = other.inputs
     if len(found.kept) == 0:
         raise InputError(f"{name}: no sample is left: {describe(found.bad)}")
-    return _Part(manifest.take(found.kept), found.inputs, views, found.bad, found.digest, found.facts)
+    return _Part(manifest.take(found.kept), found.kept, found.inputs, views, found.bad, found.digest, found.facts)
 
 
 def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mapping[str, Any]) -> Dataset:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
-import torch
-from torch import Tensor
 
-from tcsl.data.arrays import not_finite
-from tcsl.data.bad import Bad, OnBad, settle
+from tcsl.data.arrays import as_float32, not_finite, stack_rows
+from tcsl.data.bad import Bad, OnBad, settle, shown
 from tcsl.data.columns import find_columns
 from tcsl.data.images import Images, files, missing_or_outside
 from tcsl.data.manifest import Column, Manifest, read_splits, sorted_names
@@ -25,6 +25,10 @@ from tcsl.types import AnyArray
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 ROW = "__row__"
+_Lines: TypeAlias = tuple[dict[str, list[Any]], list[tuple[int, str]]]  # columns, and the bad rows
+_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, TypeError, ValueError, OverflowError)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}\n"))
+_STEPS = np.array([(chr(i) in "[{") - (chr(i) in "]}") for i in range(256)], np.int8)
 _log = logging.getLogger("tcsl")
 
 
@@ -41,118 +45,230 @@ def read_table(
     """
     frame, skipped = read_frame(path, on_bad)
     roles = find_columns(path.name, [name for name in frame.columns if name != ROW], columns)
+    if "path" in roles and "inputs" in roles and "inputs" not in columns:
+        # A column that is called x, say, beside one of paths: it is the input only where it holds lists.
+        lists = _holds_lists(frame[roles["inputs"][0]])
+        roles = {role: names for role, names in roles.items() if role != "inputs" or (lists and "path" not in columns)}
+    guessed = [f"{role}={names[0]}" for role, names in roles.items() if role not in columns and role not in names]
+    if guessed:
+        _log.info(f"{path.name}: columns that were not named: {shown(', '.join(guessed))}")
     frame, empty = _without_empty(frame, path, roles)
     settle(path.name, empty, on_bad)
     if len(frame) == 0:
         raise InputError(f"{path}: there is no sample")
     rows = frame[ROW].to_numpy()
     inputs, reasons = _inputs(frame, path, roles, root, look)
-    split, unknown = read_splits(_column(frame[roles["split"][0]])) if "split" in roles else (None, {})
+    splits = _column(frame[roles["split"][0]], path) if "split" in roles else None
+    split, unknown = read_splits(splits) if splits is not None else (None, {})
     manifest = Manifest(
         name=path.name,
         inputs=inputs,
-        labels=_column(frame[roles["label"][0]]),
-        ids=_ids(frame, roles),
+        labels=_column(frame[roles["label"][0]], path),
+        ids=_ids(frame, path, roles),
         rows=np.asarray(rows, np.int64),
         where=lambda row: f"row {row + 1} of {path.name}",
         split=split,
-        group=_column(_joined(frame, roles["group"])) if "group" in roles else None,
+        group=_column(_joined(frame, path, roles["group"]), path) if "group" in roles else None,
         skipped=(*skipped, *empty),
     )
     bad = {i: Bad(f"{manifest.where(int(rows[i]))}: {where}", why) for i, (where, why) in reasons.items()}
-    if unknown:
-        codes = _column(frame[roles["split"][0]]).codes
-        bad |= {int(i): manifest.bad(int(i), unknown[codes[i]]) for i in np.flatnonzero(np.isin(codes, list(unknown)))}
-    return manifest.without(bad | not_finite(manifest), on_bad)
+    if splits is not None:
+        odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
+        bad |= {int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}
+    return manifest.without(not_finite(manifest) | bad, on_bad)
 
 
 def read_frame(path: Path, on_bad: OnBad) -> tuple[pl.DataFrame, tuple[Bad, ...]]:
     """Return the table with its row numbers, and the lines that could not be read."""
-    if not path.is_file():
-        raise InputError(f"{path} is {'not a file' if path.exists() else 'missing'}")
+    try:
+        if not path.is_file():
+            raise InputError(f"{path} is {'not a file' if path.exists() else 'missing'}")
+        with open(path, "rb") as stream:
+            start = stream.read(2)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise InputError(f"{path} is UTF-16 text, or damaged; save it as UTF-8")
     try:
         frame = _read_fast(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError, ValueError) as error:
-        if path.suffix == ".parquet":
+    except _ERRORS as error:
+        if _kind(path) == ".parquet":
             raise InputError(f"{path} is not a Parquet file, or it is damaged: {_line(error)}") from None
-        return _read_lines(path, on_bad, _line(error))
+        frame = None
+    if frame is None:
+        return _read_lines(path, on_bad)
+    _check_names(frame.columns, path)
     return frame.with_row_index(ROW), ()
 
 
-def _read_fast(path: Path) -> pl.DataFrame:
-    if path.suffix == ".parquet":
-        return pl.read_parquet(path, use_pyarrow=False)
-    if path.suffix in (".jsonl", ".ndjson"):
-        return pl.read_ndjson(path, infer_schema_length=None)
-    return pl.read_csv(path, separator=_separator(path), infer_schema=False, raise_if_empty=True)
+def _kind(path: Path) -> str:
+    return path.suffix.lower()
+
+
+def _read_fast(path: Path) -> pl.DataFrame | None:
+    """Return the table, or None where a closer look is due."""
+    if _kind(path) == ".parquet":
+        return pl.read_parquet(path, use_pyarrow=False, glob=False)
+    if _kind(path) in (".jsonl", ".ndjson"):
+        return None if _deep(path) else pl.read_ndjson(path, infer_schema_length=None)
+    frame = pl.read_csv(path, separator=_separator(path), infer_schema=False, raise_if_empty=True, glob=False)
+    # Two columns of one name are renamed by polars, and rows that are too short are filled.
+    renamed = any("_duplicated_" in name for name in frame.columns)
+    return None if renamed or frame[:, -1].null_count() else frame
+
+
+def _deep(path: Path) -> bool:
+    """Tell whether a line has more than 100 brackets in each other: polars 2.1 overflows its stack on a few hundred."""
+    with open(path, "rb") as stream:
+        while lines := stream.readlines(1 << 26):
+            marks = np.frombuffer(b"".join(lines).translate(None, _NOT_BRACKETS), np.uint8)
+            depth = np.cumsum(_STEPS[marks], dtype=np.int64)
+            line = np.maximum.accumulate(np.where(marks == ord("\n"), np.arange(len(marks)), 0))  # where it begins
+            if len(marks) and (depth - depth[line]).max() > 100:
+                return True
+    return False
 
 
 def _separator(path: Path) -> str:
-    return "\t" if path.suffix == ".tsv" else ","
+    return "\t" if _kind(path) == ".tsv" else ","
 
 
-def _read_lines(path: Path, on_bad: OnBad, why: str) -> tuple[pl.DataFrame, tuple[Bad, ...]]:
+def _check_names(names: Sequence[str], path: Path) -> None:
+    """Refuse columns that cannot be told apart."""
+    named = [name for name in names if name]
+    if (names and not named) or len(set(named)) < len(named):
+        got = shown(",".join(names), 200)
+        raise InputError(f"{path}: every column needs a name of its own, got {got!r}")
+    if ROW in named:
+        raise InputError(f"{path}: no column may be called {ROW}; rename it")
+
+
+def _read_lines(path: Path, on_bad: OnBad) -> tuple[pl.DataFrame, tuple[Bad, ...]]:
     """Read line by line what could not be read at once, to say which lines are bad."""
-    bad: list[Bad] = []
-    good: list[dict[str, Any]] = []
-    lines = _json_rows(path) if path.suffix in (".jsonl", ".ndjson") else _csv_rows(path)
-    for row, value in enumerate(lines):
-        if isinstance(value, str):
-            bad.append(Bad(f"row {row + 1} of {path.name}", value))
-        elif value:
-            good.append({ROW: row, **value})
-    if not good and not bad:
-        raise InputError(f"{path} has no rows: {why}")
-    settle(path.name, bad, on_bad)
-    if not good:
-        raise InputError(f"{path}: no row can be read, such as {bad[0].where}, which {bad[0].why}")
     try:
-        return pl.DataFrame(good, infer_schema_length=None), tuple(bad)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: a column has values of different types: {_line(error)}") from None
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    is_json = _kind(path) in (".jsonl", ".ndjson")
+    columns, odd = _json_lines(content, path) if is_json else _csv_lines(content, path)
+    bad = [Bad(f"row {row + 1} of {path.name}", why) for row, why in odd]
+    settle(path.name, bad, on_bad)
+    if not columns[ROW]:
+        such = f": no row can be read, such as {bad[0].where}, which {bad[0].why}" if bad else " has no rows"
+        raise InputError(f"{path}{such}")
+    return pl.DataFrame([_series(name, values) for name, values in columns.items()]), tuple(bad)
 
 
-def _json_rows(path: Path) -> list[dict[str, Any] | str]:
-    out: list[dict[str, Any] | str] = []
-    for line in path.read_bytes().split(b"\n"):
-        if not line.strip():
-            continue
+def _series(name: str, values: list[Any]) -> pl.Series:
+    """Return a column; values of kinds that do not go together become text, which is JSON where it was not text."""
+    try:
+        for kind, dtype in ((str, pl.String), (int, pl.Int64)):
+            if all(value is None or type(value) is kind for value in values):
+                return pl.Series(name, values, dtype)
+        return pl.DataFrame([{name: value} for value in values], infer_schema_length=None)[name]
+    except (*_ERRORS, RecursionError):
+        text = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+        return pl.Series(name, text, pl.String)
+
+
+def _json_lines(content: bytes, path: Path) -> _Lines:
+    """Return the columns of JSON lines, with the numbers of the rows, and the rows that are bad."""
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    bad: list[tuple[int, str]] = []
+    lines = (line for line in content.removeprefix(codecs.BOM_UTF8).split(b"\n") if line.strip())
+    for number, line in enumerate(lines):
         try:
             value = json.loads(line)
-            out.append(value if isinstance(value, dict) else "is not a JSON object")
+            if b"\\u" in line:
+                json.dumps(value, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
+            if line.count(b"[") + line.count(b"{") > 60 and _deepest(value) > 60:  # numpy has 64 dimensions
+                raise ValueError("lists are too deep in each other")
         except (ValueError, RecursionError) as error:
-            out.append(f"is not valid JSON ({error})"[:120])
-    return out
-
-
-def _csv_rows(path: Path) -> list[dict[str, Any] | str]:
-    content = path.read_bytes()
-    out: list[dict[str, Any] | str] = []
-    header: list[str] | None = None
-    decoded = io.StringIO(content.decode("utf-8-sig", "surrogateescape").replace("\0", "\ufffd"), newline="")
-    reader = csv.reader(decoded, delimiter=_separator(path), strict=True)
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return out
-        except csv.Error as error:
-            out.append(f"is not valid CSV ({error})")
+            bad.append((number, f"is not valid JSON ({error})"[:120]))
             continue
-        if header is None:
-            header = cells
-            if len(set(header)) != len(header) or not any(header):
-                raise InputError(
-                    f"{path}: its first line must name the columns, each once, got {','.join(header)[:200]!r}"
-                )
-        elif not cells:
-            out.append({})
-        elif any(0xDC80 <= ord(character) <= 0xDCFF for cell in cells for character in cell):
-            out.append("is not UTF-8 text")
-        elif len(cells) != len(header):
-            out.append(f"has {len(cells)} cells, the header has {len(header)}")
+        if isinstance(value, dict):
+            rows.append(value)
+            numbers.append(number)
         else:
-            out.append(dict(zip(header, cells, strict=True)))
+            bad.append((number, "is not a JSON object"))
+    names = dict.fromkeys(name for row in rows for name in row)
+    _check_names(list(names), path)
+    return {ROW: numbers, **{name: [row.get(name) for row in rows] for name in names}}, bad
+
+
+def _deepest(value: Any) -> int:
+    """Return how deep lists and objects lie in each other."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _csv_lines(content: bytes, path: Path) -> _Lines:
+    """Return the columns of CSV or TSV, with the numbers of the rows, and the rows that are bad."""
+    try:
+        text, damaged = content.decode("utf-8-sig"), False
+    except UnicodeDecodeError:
+        text, damaged = content.decode("utf-8-sig", "surrogateescape"), True
+    header: list[str] | None = None
+    columns: list[list[str | None]] = []
+    numbers: list[int] = []
+    bad: list[tuple[int, str]] = []
+    number = 0
+    for cells in _csv_rows(text, _separator(path)):
+        if header is None:
+            if cells == []:
+                continue
+            header = _header(cells, path)
+            columns = [[] for _ in header]
+            continue
+        if isinstance(cells, str):
+            if cells == "unexpected end of data":  # what follows the quote is in it
+                raise InputError(f"{path}: row {number + 1} has a quote that is never closed; close it")
+            bad.append((number, f"is not valid CSV ({cells})"))
+        elif cells and len(cells) != len(header):
+            bad.append((number, f"has {len(cells)} cell{'' if len(cells) == 1 else 's'}, the header has {len(header)}"))
+        elif damaged and not all(map(_is_text, cells)):
+            bad.append((number, "is not UTF-8 text"))
+        elif cells:
+            for column, cell in zip(columns, cells, strict=True):
+                column.append(cell or None)
+            numbers.append(number)
+        number += 1
+    if header is None:
+        raise InputError(f"{path} is empty: its first line must name the columns")
+    return {ROW: numbers, **dict(zip(header, columns, strict=True))}, bad
+
+
+def _csv_rows(text: str, separator: str) -> Iterator[list[str] | str]:
+    """Yield the cells of each row, or what is wrong with it."""
+    usual = csv.field_size_limit(2**31 - 1)  # a cell may hold a whole image
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        while True:
+            try:
+                yield next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield str(error)
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _header(cells: list[str] | str, path: Path) -> list[str]:
+    if isinstance(cells, str) or not all(map(_is_text, cells)):
+        why = cells if isinstance(cells, str) else "it is not UTF-8 text"
+        raise InputError(f"{path}: its first line must name the columns: {why}")
+    _check_names(cells, path)
+    return [name or f"column {i + 1}" for i, name in enumerate(cells)]
+
+
+def _is_text(cell: str) -> bool:
+    """Tell whether there are no bytes in it that are not UTF-8."""
+    return cell.isascii() or not any("\ud800" <= character <= "\udfff" for character in cell)
 
 
 def _without_empty(
@@ -160,79 +276,103 @@ def _without_empty(
 ) -> tuple[pl.DataFrame, list[Bad]]:
     """Drop blank lines, and take out the rows that lack something that was named."""
     cells = [name for name in frame.columns if name != ROW]
-    frame = frame.filter(~pl.all_horizontal(pl.col(cells).is_null()))
-    wanted = {role: name for role, names in roles.items() for name in names}
+    if _kind(path) in (".csv", ".tsv"):
+        frame = frame.filter(~pl.all_horizontal(pl.col(cells).is_null()))
+    wanted = [(role, name) for role, names in roles.items() for name in names]
 
     def blank(name: str) -> pl.Expr:
-        empty = pl.col(name).is_null()
-        return empty | (pl.col(name).str.strip_chars() == "") if frame.schema[name] == pl.String else empty
+        column, dtype = pl.col(name), frame.schema[name]
+        if dtype == pl.String:
+            return column.is_null() | (column.str.strip_chars() == "") | column.str.contains("\0", literal=True)
+        return column.is_null() | column.is_nan() if dtype.is_float() else column.is_null()
 
-    lacking = frame.filter(pl.any_horizontal(*(blank(name) for name in wanted.values())))
-    bad = []
-    for record in lacking.select(ROW, *dict.fromkeys(wanted.values())).iter_rows(named=True):
-        absent = [role for role, name in wanted.items() if record[name] is None or record[name] == ""]
-        bad.append(Bad(f"row {record[ROW] + 1} of {path.name}", f"has no {' and no '.join(absent) or 'value'}"))
+    bad: list[Bad] = []
+    lacking = frame.filter(pl.any_horizontal(*(blank(name) for _, name in wanted)))
+    for record in lacking.select(ROW, *dict.fromkeys(name for _, name in wanted)).iter_rows(named=True):
+        odd = [role for role, name in wanted if isinstance(record[name], str) and "\0" in record[name]]
+        absent = dict.fromkeys(_called(role, frame.schema[name]) for role, name in wanted if _is_blank(record[name]))
+        why = f"has a zero byte in its {odd[0]}" if odd else f"has no {' and no '.join(absent)}"
+        bad.append(Bad(f"row {record[ROW] + 1} of {path.name}", why))
     if bad:
-        frame = frame.filter(~pl.any_horizontal(*(blank(name) for name in wanted.values())))
+        frame = frame.filter(~pl.any_horizontal(*(blank(name) for _, name in wanted)))
     return frame, bad
 
 
-def _text(series: pl.Series) -> pl.Series:
+def _called(role: str, dtype: pl.DataType) -> str:
+    return "image" if role == "path" and dtype != pl.String else role
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _text(series: pl.Series, path: Path) -> pl.Series:
+    """Return a column as text; whole numbers that are stored as 1.0 are 1."""
     try:
+        if series.dtype.is_nested():
+            raise pl.exceptions.InvalidOperationError
+        if series.dtype.is_float() and bool(((series == series.round()) & (series.abs() < 2**53)).all()):
+            series = series.cast(pl.Int64)
         return series.cast(pl.String)
     except pl.exceptions.PolarsError:
-        raise InputError(f"column {series.name!r} must have one name or number a row, got {series.dtype}") from None
+        raise InputError(
+            f"{path}: column {series.name!r} must have one name or number a row, got {series.dtype}"
+        ) from None
 
 
-def _column(series: pl.Series) -> Column:
-    text = _text(series)
+def _column(series: pl.Series, path: Path) -> Column:
+    text = _text(series, path)
     names = sorted_names(text.unique().to_list())
     codes = text.replace_strict(list(names), list(range(len(names))), return_dtype=pl.Int64)
     return Column(np.asarray(codes.to_numpy(), np.int64), names)
 
 
-def _joined(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+def _joined(frame: pl.DataFrame, path: Path, names: Sequence[str]) -> pl.Series:
     """Return one column of names; several become pairs, triples, ..."""
     if len(names) == 1:
         return frame[names[0]]
-    return frame.select(pl.concat_str([_text(frame[name]) for name in names], separator=", ")).to_series()
+    return frame.select(pl.concat_str([_text(frame[name], path) for name in names], separator=", ")).to_series()
 
 
-def _ids(frame: pl.DataFrame, roles: Mapping[str, Sequence[str]]) -> AnyArray:
+def _ids(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> AnyArray:
     """Return the id column, else the paths, else the row numbers."""
     role = next((role for role in ("id", "path") if role in roles), None)
-    if role is None or (role == "path" and frame.schema[roles["path"][0]] != pl.String):
+    series = frame[roles[role][0]] if role is not None else None
+    if series is None or (role == "path" and (series.dtype != pl.String or _holds_lists(series))):
         return np.asarray(frame[ROW].to_numpy(), np.int64)
-    series = frame[roles[role][0]]
-    if series.dtype.is_integer():
-        return np.asarray(series.cast(pl.Int64).to_numpy(), np.int64)
-    return np.asarray(_text(series).to_numpy(), object)
+    whole = series.cast(pl.Int64, strict=False) if series.dtype.is_integer() else None
+    if whole is not None and not whole.null_count():
+        return np.asarray(whole.to_numpy(), np.int64)
+    return np.asarray(_text(series, path).to_numpy(), object)
 
 
 def _inputs(
     frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]], root: Path | None, look: bool
-) -> tuple[Images | Tensor, dict[int, Bad]]:
+) -> tuple[Images | AnyArray, dict[int, Bad]]:
     """Return the images or the arrays of the rows, and, by position, what is wrong with them."""
-    if "path" in roles and "inputs" not in roles:
-        series = frame[roles["path"][0]]
-        if isinstance(series.dtype, pl.Struct):  # as Hugging Face stores images
-            fields = [field.name for field in series.dtype.fields]
-            series = series.struct.field("bytes") if "bytes" in fields else series
-        if series.dtype == pl.Binary:
-            return _embedded(series, frame, path), {}
-        paths = _text(series).to_list()
-        place = root or path.parent
-        return files(place, paths), missing_or_outside(place, paths) if look else {}
-    if "inputs" in roles and len(roles["inputs"]) == 1:
-        series = frame[roles["inputs"][0]]
-        if series.dtype == pl.String and series[0].lstrip().startswith("["):
-            try:
-                series = series.str.json_decode(pl.List(pl.Float64))
-            except pl.exceptions.PolarsError as error:
-                raise InputError(f"{path}: column {series.name!r} must hold lists of numbers: {_line(error)}") from None
-        if isinstance(series.dtype, pl.List | pl.Array):
-            return _matrix(series, path)
-    return _features(frame, path, roles)
+    named = roles.get("inputs") or roles.get("path") or ()
+    series = frame[named[0]] if len(named) == 1 else None
+    if series is not None and _holds_lists(series):
+        return _lists(series, path)
+    if "inputs" in roles or series is None:
+        return _features(frame, path, roles)
+    if isinstance(series.dtype, pl.Struct):
+        series = _image_field(series)
+    bad = {int(i): Bad(repr(named[0]), "has no image") for i in np.flatnonzero(series.is_null().to_numpy())}
+    if series.dtype == pl.Binary:
+        return _embedded(series, frame, path), bad
+    place = root or path.parent
+    paths = _text(series, path).fill_null("").to_list()
+    return files(place, paths), (missing_or_outside(place, paths) if look else {}) | bad
+
+
+def _image_field(series: pl.Series) -> pl.Series:
+    """Return the bytes of images as Hugging Face stores them or, where there are none, their paths."""
+    fields = {field.name: series.struct.field(field.name) for field in series.dtype.fields}  # type: ignore[attr-defined]
+    for name in ("bytes", "path"):
+        if name in fields and fields[name].null_count() < len(series):
+            return fields[name]
+    return series
 
 
 def _embedded(series: pl.Series, frame: pl.DataFrame, path: Path) -> Images:
@@ -247,31 +387,58 @@ def _embedded(series: pl.Series, frame: pl.DataFrame, path: Path) -> Images:
     )
 
 
-def _matrix(series: pl.Series, path: Path) -> tuple[Tensor, dict[int, Bad]]:
-    """Return (n, ...) float32 from a column of lists; rows of another length are bad."""
-    lists = series.arr.to_list() if isinstance(series.dtype, pl.Array) and len(series.dtype.shape) == 1 else series
-    bad: dict[int, Bad] = {}
-    if isinstance(lists.dtype, pl.List):
-        lengths = lists.list.len().to_numpy()
-        usual = int(np.bincount(lengths).argmax())
-        odd = np.flatnonzero(lengths != usual)
-        bad = {int(i): Bad(repr(series.name), f"has {lengths[i]} values, the others {usual}") for i in odd}
-        if usual == 0:
-            raise InputError(f"{path}: column {series.name!r} holds empty lists")
-        keep = pl.Series(np.isin(np.arange(len(lists)), odd, invert=True))
-        lists = pl.select(pl.when(keep).then(lists).otherwise(pl.lit([0.0] * usual))).to_series().list.to_array(usual)
+def _holds_lists(series: pl.Series) -> bool:
+    """Tell whether a column holds lists, or, most of it, lists written as JSON."""
+    if series.dtype == pl.String:
+        return 2 * int(series.str.strip_chars_start().str.starts_with("[").sum()) > len(series)
+    return isinstance(series.dtype, pl.List | pl.Array)
+
+
+def _lists(series: pl.Series, path: Path) -> tuple[AnyArray, dict[int, Bad]]:
+    """Return (n, ...) float32 from a column of lists; rows that are not lists of numbers of one shape are bad."""
+    name, where = series.name, f"{path}: column {series.name!r}"
+    if series.dtype == pl.String:
+        decoded = _decoded(series)
+        if decoded is None:
+            return stack_rows((_from_json(text) for text in series), name, where)
+        series = decoded
+    if isinstance(series.dtype, pl.List) and series.dtype.inner.is_numeric():
+        lengths = series.list.len()
+        if lengths.min() == lengths.max() != 0:
+            series = series.list.to_array(int(lengths[0]))
+    if isinstance(series.dtype, pl.Array) and _leaf(series.dtype).is_numeric():
+        return as_float32(series.to_numpy()), {}
+    return stack_rows((one.to_list() for one in series), name, where)
+
+
+def _decoded(series: pl.Series) -> pl.Series | None:
+    """Return lists from JSON all at once, where all are lists of numbers."""
     try:
-        values = np.asarray(lists.to_numpy(), np.float32)
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: column {series.name!r} must hold lists of numbers: {_line(error)}") from None
-    return torch.from_numpy(np.ascontiguousarray(values)), bad
+        nested = series.str.contains(r"\[\s*\[").any()
+        lists = None if nested else series.str.json_decode(pl.List(pl.Float64))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    return None if lists is None or lists.null_count() else lists
 
 
-def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> tuple[Tensor, dict[int, Bad]]:
+def _leaf(dtype: Any) -> Any:
+    while isinstance(dtype, pl.Array | pl.List):
+        dtype = dtype.inner
+    return dtype
+
+
+def _from_json(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> tuple[AnyArray, dict[int, Bad]]:
     """Return (n, features) float32 from columns of numbers: those that were named, else all that have no other role."""
-    taken = {name for role, names in roles.items() if role != "inputs" for name in names}
+    taken = {ROW, *(name for role, names in roles.items() if role != "inputs" for name in names)}
     named = list(roles.get("inputs", ()))
-    candidates = named or [name for name in frame.columns if name != ROW and name not in taken]
+    candidates = named or [name for name in frame.columns if name not in taken and not _is_index(name)]
     numbers = {name: frame[name].cast(pl.Float64, strict=False) for name in candidates if _castable(frame[name])}
     chosen = [name for name, series in numbers.items() if series.null_count() * 2 < len(series)]
     text = [name for name in candidates if name not in chosen]
@@ -279,9 +446,9 @@ def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]
         raise InputError(f"{path}: column {text[0]!r} does not hold numbers")
     if not chosen:
         raise InputError(
-            f"{path}: which column holds the inputs? It has {', '.join(candidates[:20]) or 'no others'}; name a "
-            "column of file names with --columns path=NAME, one of lists of numbers with inputs=NAME, or "
-            "columns of numbers with inputs=A+B+C"
+            f"{path}: which column holds the inputs? It has {shown(', '.join(candidates[:20])) or 'no others'}; name "
+            "a column of file names with --columns path=NAME, one of lists of numbers with inputs=NAME, or columns of "
+            "numbers with inputs=A+B+C"
         )
     if not named:
         left_out = f"; left out as they are not numbers: {', '.join(text[:10])}" if text else ""
@@ -289,9 +456,16 @@ def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]
     bad: dict[int, Bad] = {}
     for name in chosen:
         for i in np.flatnonzero(numbers[name].is_null().to_numpy()):
-            bad.setdefault(int(i), Bad(repr(name), f"is {frame[name][int(i)]!r}, not a number"))
-    matrix = np.stack([numbers[name].fill_null(0.0).to_numpy() for name in chosen], 1).astype(np.float32)
-    return torch.from_numpy(matrix), bad
+            value = frame[name][int(i)]
+            why = "is empty" if value is None else f"is {str(value)[:40]!r}, not a number"
+            bad.setdefault(int(i), Bad(repr(name), why))
+    matrix = as_float32(np.stack([numbers[name].fill_null(0.0).to_numpy() for name in chosen], 1))
+    return matrix, bad
+
+
+def _is_index(name: str) -> bool:
+    """Tell whether a column is the row numbers that pandas writes beside a table."""
+    return name == "" or re.fullmatch(r"column 1|Unnamed: \d+", name) is not None
 
 
 def _castable(series: pl.Series) -> bool:
@@ -299,4 +473,4 @@ def _castable(series: pl.Series) -> bool:
 
 
 def _line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0][:200] or type(error).__name__
+    return shown(str(error).strip().split("\n")[0], 200) or type(error).__name__

@@ -102,13 +102,13 @@ DATASET = Known(
     title="urban and country cars; background and co-occurring object agree in 95 %",
     transform="resize:256,crop:224",  # where the images were not left at the generator's 256 x 256
     read=partial(read, name="urbancars"),
-    marker="urbancars/bg-0.95_co_occur_obj-0.95/train",
+    markers=("urbancars/bg-0.95_co_occur_obj-0.95/train",),
     by_hand=_BY_HAND.format(how="train with its defaults,"),
 )
 DATASET_B = Known(
     title="UrbanCars-B: the background is the only shortcut; 8,000 training images, 5 % against it",
     transform="resize:256,crop:224",  # where the images were not left at the generator's 256 x 256
     read=partial(read, name="urbancars_b"),
-    marker="urbancars/bg-0.95_co_occur_obj-0.5/train",
+    markers=("urbancars/bg-0.95_co_occur_obj-0.5/train",),
     by_hand=_BY_HAND.format(how="train with --co_occur_obj_ratio 0.5,"),
 )

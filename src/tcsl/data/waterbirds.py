@@ -79,7 +79,7 @@ DATASET = Known(
     title="birds on land or water; 4,795 training images, 5 % against the background",
     read=read,
     transform="resize:256,crop:224",
-    marker="waterbirds_v1.0/metadata.csv",
+    markers=("waterbirds_v1.0/metadata.csv", "waterbird_complete95_forest2water2/metadata.csv"),
     remotes=(
         (
             # The publisher gives no checksum; the counts of metadata.csv are checked on loading.

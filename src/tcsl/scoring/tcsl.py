@@ -81,7 +81,7 @@ def train_core(
         biased,
         feed,
         inputs_repeat=settings.train.augment == "none",
-        engine=engine_of(feed.hardware, feed, steps),
+        engine=engine_of(net, feed, steps),
     )
     fit(
         net,

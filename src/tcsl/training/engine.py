@@ -27,9 +27,13 @@ COMPILE_PAYS = 2000  # steps of a training from which on the seconds of compilin
 _WARM_UP = 3  # steps of each batch size before it is captured: libraries set themselves up in them
 
 
-def engine_of(hardware: Hardware, feed: Feed, steps: int) -> str:
-    """Return how this training is run: plain, captured or compiled."""
-    if hardware.device.type != "cuda" or not feed.resident:
+def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
+    """Return how this training is run: plain, captured or compiled.
+
+    Plain where inputs are streamed, and for nets that draw random numbers, whose generator a graph would freeze.
+    """
+    hardware = feed.hardware
+    if hardware.device.type != "cuda" or not feed.resident or draws_numbers(net):
         return "plain"
     if hardware.engine != "auto":
         return hardware.engine

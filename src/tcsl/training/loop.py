@@ -107,7 +107,7 @@ def fit(
             f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: use another train.batch_size"
         )
     epochs = -(-steps // len(sizes))
-    engine = engine_of(hardware, feed, steps)
+    engine = engine_of(net, feed, steps)
     plain, compiled = forward_of(net, hardware, "plain"), forward_of(net, hardware, engine)
     clock = torch.zeros((), dtype=torch.int64, device=hardware.device)  # the epoch, where captured steps read it
     total = torch.zeros((), device=hardware.device)
