@@ -25,7 +25,7 @@ def generate(path, rows):
     frame = pl.DataFrame(
         {
             "path": pl.select(pl.format("images/{}/{}.jpg", number % 1000, number)).to_series(),
-            "label": pl.select(pl.format("class {}", number % 10)).to_series(),
+            "label": pl.select(pl.format("class {}", number // 10 % 10)).to_series(),
             "group": pl.select(pl.format("place {}", number % 7)).to_series(),
             "split": pl.select(pl.when(number % 10 == 0).then(pl.lit("test")).otherwise(pl.lit("train"))).to_series(),
         }
