@@ -62,7 +62,7 @@ def export_table(coreset: Coreset, settings: Settings, path: Path, *, class_name
     -------
     root : what the paths in the table are relative to, where that is not the table's own folder
     """
-    from tcsl.data.table import ROW, SUFFIXES, read_frame
+    from tcsl.data.frame import ROW, SUFFIXES, read_frame
 
     source = Path(settings.data.name)
     if source.suffix.lower() not in SUFFIXES:

@@ -154,12 +154,16 @@ def _input_shape(report: Mapping[str, Any], transform: str) -> tuple[int, ...] |
     from PIL import Image
 
     from tcsl.data.cache import AUTO, AUTO_SIDE
+    from tcsl.data.image import BadImage
     from tcsl.data.transform import parse_transform
 
     width, height = map(int, next(iter(report["sizes"]["most"])).split(" x "))
     if transform == "auto":
         transform = "none" if report["sizes"]["distinct"] == 1 and max(width, height) <= AUTO_SIDE else AUTO
-    width, height = parse_transform(transform)(Image.new("RGB", (width, height))).size
+    try:
+        width, height = parse_transform(transform)(Image.new("RGB", (width, height))).size
+    except BadImage:  # of a shape that the transform cannot take
+        return None
     return 3, height, width
 
 

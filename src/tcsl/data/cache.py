@@ -167,12 +167,13 @@ def _make(
 def _first_size(images: Images, transform: str, name: str) -> tuple[int, int]:
     """Return the size of the first image that can be used; the others must have it, too."""
     apply = parse_transform(transform)
+    why = ""
     for i in range(len(images)):
         try:
             return apply(decode_image(images.content(i))[0]).size
-        except (BadImage, OSError):
-            continue
-    raise InputError(f"{name}: none of the {len(images)} images can be read, such as {images.names[0]}")
+        except (BadImage, OSError) as error:
+            why = why or str(error)
+    raise InputError(f"{name}: none of the {len(images)} images can be read, such as {images.names[0]}, which {why}")
 
 
 def _left_off(part: Path, notes: Path, n: int) -> dict[str, Any] | None:

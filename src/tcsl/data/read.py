@@ -65,7 +65,8 @@ def read(
         from tcsl.data.arrays import read_arrays
 
         return read_arrays(path, named, on_bad=on_bad)
-    from tcsl.data.table import SUFFIXES, read_table
+    from tcsl.data.frame import SUFFIXES
+    from tcsl.data.table import read_table
 
     if suffix in SUFFIXES:
         return read_table(path, named, root=bounds, on_bad=on_bad, look=look)

@@ -181,6 +181,6 @@ def _images(members: Sequence[_Member], names: Sequence[str]) -> Images:
 
     def stamp(row: int) -> str:
         member = members[row]
-        return f"{member.shard.name} {member.offset} {member.size} {changed[member.shard]}"
+        return f"{member.shard.absolute()} {member.offset} {member.size} {changed[member.shard]}"
 
     return Images(np.array(names, object), lambda row: _content(members[row]), stamp, np.arange(len(members)))
