@@ -90,7 +90,9 @@ def benchmark(name):
     columns = list(record["rows"][0])
 
     def cell(value):
-        return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+        if isinstance(value, float):
+            return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return f"{value:,}" if isinstance(value, int) else str(value)
 
     return table(columns, [[cell(row[c]) for c in columns] for row in record["rows"]]) + source(record)
 

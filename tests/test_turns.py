@@ -74,6 +74,35 @@ def test_without_others_passing_on_does_nothing():
     assert in_turns([lambda: pass_on()]) == [None]
 
 
+def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
+    from tcsl.bench.seeds import _run_in_turns, run_seeds
+    from tcsl.config import resolve
+
+    settings = resolve(
+        dataset="digits", overrides={"train.epochs": 2, "data.options.per_class": 12, "methods": ["cb_erm"]}
+    )
+    reported = []
+    folders = {seed: tmp_path / f"turns-{seed}" for seed in (0, 1, 2)}
+    found = _run_in_turns(settings, folders, 2, False, lambda seed, epoch: reported.append((seed, epoch.epoch)))
+    run_seeds(settings, [0, 1, 2], out=tmp_path / "processes", jobs=1)
+    assert reported == [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1), (2, 2)]
+    for seed in (0, 1, 2):
+        one, other = folders[seed], tmp_path / "processes" / f"seed-{seed}"
+        name = "checkpoints/cb_erm.safetensors"
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+        assert found[seed]["seed"] == seed
+
+
+def test_an_error_in_turns_names_its_seed(tmp_path):
+    from tcsl.bench.seeds import _run_in_turns
+    from tcsl.config import resolve
+    from tcsl.errors import InputError
+
+    settings = resolve(dataset="digits", overrides={"data.options.per_class": 1000})
+    with pytest.raises(InputError, match="seed 3: per_class must be in"):
+        _run_in_turns(settings, {3: tmp_path / "run"}, 2, False, None)
+
+
 def test_trainings_in_turns_end_as_they_do_alone():
     """Different seeds side by side: the same bytes as one after the other."""
     import torch

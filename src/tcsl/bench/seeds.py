@@ -1,4 +1,4 @@
-"""Several seeds of one run, side by side in processes of their own.
+"""Several seeds of one run, side by side: in processes of their own, or in turns on one GPU.
 
 Each seed has its own folder, OUT/seed-K, with the same bytes as if it had been run alone.
 """
@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -42,9 +43,12 @@ def run_seeds(
 
     Parameters
     ----------
-    jobs : processes at a time; by default the cores divided by the threads of a run
+    jobs : seeds at a time; by default the cores divided by the threads of a run. On a CUDA device they share it in
+        turns, which pays for small nets: three seeds of ResNet18 on cMNIST take 0.80 s an epoch each, one alone 1.55 s
     report : called with the seed and the epoch after each epoch of each seed
     """
+    from tcsl.training.device import choose
+
     folders = {seed: out / f"seed-{seed}" for seed in seeds}
     if not resume:
         for folder in folders.values():
@@ -54,7 +58,8 @@ def run_seeds(
                 )
     if jobs is None:
         jobs = max(1, (os.cpu_count() or 1) // max(1, settings.device.threads or os.cpu_count() or 1))
-    results = _run_all(settings, folders, jobs, resume, report)
+    on_gpu = jobs > 1 and choose(settings.device).device.type == "cuda"
+    results = (_run_in_turns if on_gpu else _run_in_processes)(settings, folders, jobs, resume, report)
     summary = summarise_results([results[seed] for seed in seeds])
     identity = {name: value for name, value in flat(settings).items() if name != "seed"}
     record = {**summary, "settings": identity, "environment": describe_environment()}
@@ -115,7 +120,39 @@ def _mean_groups(results: Sequence[dict[str, Any]], methods: Sequence[str]) -> l
     return rows
 
 
-def _run_all(
+def _run_in_turns(
+    settings: Settings, folders: dict[int, Path], jobs: int, resume: bool, report: SeedReport | None
+) -> dict[int, dict[str, Any]]:
+    from tcsl.training.device import settled
+    from tcsl.training.turns import in_turns
+
+    def one(seed: int) -> dict[str, Any]:
+        def tell(epoch: Any) -> None:
+            if report is not None:
+                report(seed, epoch)
+
+        try:
+            return _run_one(settings.model_copy(update={"seed": seed}), folders[seed], resume, tell)
+        except TcslError as error:
+            raise type(error)(f"seed {seed}: {error}") from None
+
+    seeds = list(folders)
+    results: dict[int, dict[str, Any]] = {}
+    with settled(settings.device):  # each run restores what it finds, which must then be the same for all
+        for start in range(0, len(seeds), jobs):
+            part = seeds[start : start + jobs]
+            results |= dict(zip(part, in_turns([partial(one, seed) for seed in part]), strict=True))
+    return results
+
+
+def _run_one(settings: Settings, path: Path, resume: bool, report: Callable[[Any], None]) -> dict[str, Any]:
+    from tcsl.running import load_dataset, run_methods
+
+    splits = load_dataset(settings)
+    return run_methods(splits.train, splits.evaluation, settings, out=path, resume=resume, report=report).result
+
+
+def _run_in_processes(
     settings: Settings, folders: dict[int, Path], jobs: int, resume: bool, report: SeedReport | None
 ) -> dict[int, dict[str, Any]]:
     context = multiprocessing.get_context("spawn")
@@ -163,8 +200,6 @@ def _run_all(
 def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
     """Run one seed and send its epochs, warnings and result; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from tcsl.running import load_dataset, run_methods
-
     seed = settings.seed
 
     def forward(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -173,16 +208,8 @@ def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
 
     warnings.showwarning = forward
     try:
-        splits = load_dataset(settings)
-        run = run_methods(
-            splits.train,
-            splits.evaluation,
-            settings,
-            out=path,
-            resume=resume,
-            report=lambda epoch: queue.put((seed, "epoch", epoch)),
-        )
-        queue.put((seed, "done", run.result))
+        result = _run_one(settings, path, resume, lambda epoch: queue.put((seed, "epoch", epoch)))
+        queue.put((seed, "done", result))
     except TcslError as error:
         queue.put((seed, "error", type(error)(f"seed {seed}: {error}")))
     except Exception:
