@@ -505,22 +505,17 @@ def test_unknown_splits(tmp_path):
 
 
 def test_cells_that_are_empty(tmp_path):
+    """A blank group or note is nobody's fault: groups are for evaluation only."""
     rows = [f"{i}.png,{LABELS[i]},sea,9" for i in range(8)]
-    rows[1], rows[3], rows[4], rows[6] = "1.png,,sea,9", "3.png,dog,  ,9", ",,sea,9", "6.png,cat,sea,"
+    rows[1], rows[4], rows[6] = "1.png,,sea,9", ",,sea,9", "6.png,cat,sea,"
     table = write_table(tmp_path, "\n".join(["path,label,place,note", *rows]))
-    offenders = [
-        ("row 2 of t.csv", "has no label"),
-        ("row 4 of t.csv", "has no group"),
-        ("row 5 of t.csv", "has no path and no label"),
-    ]
-    assert_bad(table, offenders, kept=others(2, 4, 5))
-    both = [("row 2 of t.csv", "has no label"), *offenders[1:], ("row 7 of t.csv", "has no group")]
-    assert_bad(table, both, kept=others(2, 4, 5, 7), columns={"group": "note+place"})
+    offenders = [("row 2 of t.csv", "has no label"), ("row 5 of t.csv", "has no path and no label")]
+    assert_bad(table, offenders, kept=others(2, 5))
 
 
 def test_too_many_groups(tmp_path):
     """A column of numbers that was taken for an attribute would make a group of every value."""
-    frame = pl.DataFrame({"f": range(2000), "label": [i % 1000 for i in range(2000)], "a": range(2000)})
+    frame = pl.DataFrame({"f": range(2000), "label": [i % 1000 for i in range(2000)], "group": range(2000)})
     frame.write_parquet(tmp_path / "t.parquet")
     assert_refused(
         tmp_path / "t.parquet",
@@ -846,15 +841,13 @@ def test_values_that_are_not_finite(tmp_path):
 def test_samples_of_arrays_that_lack_something(tmp_path):
     labels = np.array(["a", "b", "", "a", "b", "a", "b", "a"])
     split = np.array(["train"] * 6 + ["later", "train"])
-    places = np.array([0.5, 1, 1, np.nan, 1, 1, 1, 1])
     offenders = [
         ("sample 2 of a.npz", "has no label"),
-        ("sample 3 of a.npz", "has no group"),
         ("sample 6 of a.npz", "has the unknown split 'later' (known: train/training/0, val/valid/validation/dev/1, "
          "test/testing/2)"),
     ]  # fmt: skip
-    path = npz(tmp_path, X=X, y=labels, split=split, group=places, id=np.arange(8) + 10)
-    assert_bad(path, offenders, kept=[10, 11, 14, 15, 17])
+    path = npz(tmp_path, X=X, y=labels, split=split, id=np.arange(8) + 10)
+    assert_bad(path, offenders, kept=[10, 11, 13, 14, 15, 17])
 
 
 def test_npz_that_is_truncated_or_damaged(tmp_path):
@@ -921,7 +914,6 @@ def members(change=None):
         ({"json": b'{"label": {"a": 1}}'}, "has a label that is neither a name nor a number"),
         ({"json": b'{"label": "\\ud800"}'}, "has a label that is not UTF-8 text"),
         ({"json": b'{"label": "a\\u0000"}'}, "has a zero byte in its label"),
-        ({"json": b'{"label": "cat"}'}, "has no group"),
         ({"cls": b" \n"}, "has an empty .cls"),
         ({"cls": b"d\xf6g"}, "has a .cls that is not UTF-8 text"),
         ({"json": b'{"label": "owl", "place": "sea"}'},
@@ -937,10 +929,12 @@ def test_a_sample_of_a_shard_that_is_bad(tmp_path, change, why):
 
 
 def test_fields_of_shards_that_are_not_there(tmp_path):
-    path = shard(tmp_path, members({3: {"json": b'{"label": "dog", "kind": "a"}'}}))
-    why = "has no 'place' in its .json, which --columns names for group"
-    kept = [f"{i:03}" for i in range(8) if i != 3]
-    assert_bad(path, [("sample 003 of birds.tar", why)], kept=kept, columns={"group": "place+label"})
+    path = shard(tmp_path, members({3: {"json": b'{"label": "dog", "place": "sea", "split": "train"}'}}))
+    why = "has no 'part' in its .json, which --columns names for split"
+    offenders = [(f"sample {i:03} of birds.tar", why) for i in range(8)]
+    with pytest.raises(InputError, match="8 bad samples") as error:
+        tcsl.load(path, columns={"split": "part"})
+    assert all(f"{where} {what}" in str(error.value) for where, what in offenders)
 
 
 def test_splits_in_shards_that_are_not_known(tmp_path):

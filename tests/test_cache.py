@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +20,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import CenterCrop, Compose, Resize
 
+import tcsl
 from tcsl.data import cache
 from tcsl.data.cache import decode
 from tcsl.data.dataset import make_dataset
 from tcsl.data.images import Images, files
 from tcsl.data.splits import hold_out
 from tcsl.data.transform import parse_transform
-from tcsl.errors import InputError
+from tcsl.errors import InputError, TcslWarning
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +199,7 @@ SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 
+import tcsl
 from tcsl.data import cache
 from tcsl.data.images import Images, files
 
@@ -718,3 +721,40 @@ def test_what_is_held_out_is_the_same_part_of_each_class(counts, fraction, seed,
 def test_a_fraction_that_cannot_be_held_out(fraction):
     with pytest.raises(InputError, match=r"data.val_fraction must be in \[0, 1\)"):
         hold_out(np.array([0, 0, 1, 1]), np.arange(4), fraction, 0)
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(tmp_path, monkeypatch):
+    """A disk or a network that fails once must not cost the sample for ever."""
+    for label in ("a", "b"):
+        for i in range(3):
+            place = tmp_path / "data" / label / f"{i}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (i, i, i)).save(place)
+    whole = Path.read_bytes
+    failing = []
+
+    def read_bytes(path):
+        if failing and path.name == "2.png" and path.parent.name == "a":
+            raise OSError(5, "Input/output error")
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    failing.append(True)
+    for _ in range(2):  # the second finds the entry of the first
+        with pytest.warns(TcslWarning, match=r"a/2.png cannot be read \(Input/output error\)"):
+            assert len(tcsl.load(tmp_path / "data", on_bad="skip", val_fraction=0).train) == 5
+    failing.clear()
+    assert len(tcsl.load(tmp_path / "data", val_fraction=0).train) == 6
+
+
+def test_facts_that_are_damaged_are_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TCSL_CACHE", str(tmp_path / "cache"))
+    for label in ("a", "b"):
+        for i in range(2):
+            place = tmp_path / "data" / label / f"{i}.png"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (i, i, i)).save(place)
+    first = tcsl.load(tmp_path / "data", val_fraction=0).train.fingerprint
+    (facts,) = (tmp_path / "cache").glob("*.json")
+    facts.write_text("{bad")
+    assert tcsl.load(tmp_path / "data", val_fraction=0).train.fingerprint == first

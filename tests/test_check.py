@@ -108,13 +108,32 @@ def test_without_splits_and_groups(tmp_path):
 
 
 def test_a_group_column_of_many_names_is_counted_without_a_table_of_all_pairs(tmp_path):
-    """2,000 classes x 4,000 attributes would be eight million cells; only 4,000 of them have a sample."""
-    rows = [{"path": f"{i}.png", "label": i % 2000, "place": f"p{i}"} for i in range(4000)]
+    """20 classes x 400 attributes are 8,000 cells; only 400 of them have a sample."""
+    rows = [{"path": f"{i}.png", "label": i % 20, "place": f"p{i}"} for i in range(400)]
     table = tmp_path / "t.jsonl"
     table.write_text("".join(json.dumps(one) + "\n" for one in rows))
     report = check_manifest(read(table, on_bad="skip", look=False), look=False)
-    assert len(report["groups"]) == 4000
-    assert report["empty_groups"] == 2000 * 4000 - 4000
+    assert len(report["groups"]) == 400
+    assert report["empty_groups"] == 20 * 400 - 400
+
+
+def test_what_a_run_would_refuse_the_check_refuses(tmp_path):
+    rows = [{"path": f"{i}.png", "label": i % 200, "place": f"p{i}"} for i in range(2000)]
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    with pytest.raises(InputError, match="the group has 2,000 different values"):
+        check_manifest(read(table, on_bad="skip", look=False), look=False)
+
+
+def test_images_of_many_sizes_are_bad_where_nothing_is_to_be_done_about_them(tmp_path):
+    for i in range(6):
+        place = tmp_path / "d" / "ab"[i % 2] / f"{i}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8 + (i == 5)), (i, 0, 0)).save(place)
+    assert not problems(check_manifest(read(tmp_path / "d", on_bad="skip")))
+    report = check_manifest(read(tmp_path / "d", on_bad="skip"), transform="none")
+    assert problems(report)
+    assert report["bad"]["count"] == 1
 
 
 def test_progress_is_told(tmp_path):

@@ -239,10 +239,10 @@ def test_what_is_named_for_one_role_is_not_guessed_to_have_another():
 
 
 def test_guessed_columns_are_said(tmp_path, caplog):
-    table = write_table(tmp_path / "t.csv", {"f": [1.5] * N, "y": LABELS, "a": PLACES})
+    table = write_table(tmp_path / "t.csv", {"f": [1.5] * N, "y": LABELS, "place": PLACES})
     with caplog.at_level(logging.INFO, "tcsl"):
         tcsl.load(table, columns={"inputs": "f"})
-    assert "t.csv: columns that were not named: label=y, group=a" in caplog.messages
+    assert "t.csv: columns that were not named: label=y, group=place" in caplog.messages
 
 
 def test_ids_are_the_paths_or_the_rows_where_there_are_none(tmp_path):
@@ -327,7 +327,7 @@ def test_lists_of_lists_in_a_table(tmp_path, suffix):
 def test_arrays_of_a_fixed_size_in_parquet(tmp_path):
     pl.DataFrame({"x": PIXELS[:, :2, :2, 0], "y": LABELS}).write_parquet(tmp_path / "t.parquet")
     train = tcsl.load(tmp_path / "t.parquet", val_fraction=0).train
-    assert torch.equal(train.inputs, torch.tensor(PIXELS[:, :2, :2, 0], dtype=torch.float32))
+    assert torch.equal(train.inputs, torch.tensor(PIXELS[:, None, :2, :2, 0]))  # bytes, one channel
 
 
 def test_columns_of_numbers_are_the_inputs_where_nothing_else_is(tmp_path, caplog):
@@ -457,7 +457,7 @@ def test_npz_with_a_validation_split(tmp_path):
 def test_safetensors(tmp_path):
     codes = np.array([LABELS.index(label) for label in LABELS])
     places = np.array([PLACES.index(place) for place in PLACES])
-    save_file({"images": np.ascontiguousarray(PIXELS), "y": codes, "a": places}, tmp_path / "a.safetensors")
+    save_file({"images": np.ascontiguousarray(PIXELS), "y": codes, "place": places}, tmp_path / "a.safetensors")
     train = tcsl.load(tmp_path / "a.safetensors", val_fraction=0).train
     assert (pixels_of(train) == PIXELS).all()
     assert train.labels.tolist() == codes.tolist()
@@ -465,6 +465,76 @@ def test_safetensors(tmp_path):
     brain = {"x": torch.tensor(ROWS).bfloat16(), "y": torch.tensor(codes)}
     save_tensors(brain, tmp_path / "b.safetensors")
     assert torch.equal(tcsl.load(tmp_path / "b.safetensors", val_fraction=0).train.inputs, brain["x"].float())
+
+
+def test_images_of_whole_numbers_are_bytes_whatever_their_type(tmp_path):
+    for dtype in (np.int64, np.int16, np.float64):
+        np.savez(tmp_path / "a.npz", X=PIXELS.astype(dtype), y=LABELS)
+        train = tcsl.load(tmp_path / "a.npz", val_fraction=0).train
+        assert train.inputs.dtype == torch.uint8
+        assert (pixels_of(train) == PIXELS).all()
+    np.savez(tmp_path / "b.npz", X=PIXELS / 255, y=LABELS)
+    assert tcsl.load(tmp_path / "b.npz", val_fraction=0).train.inputs.dtype == torch.float32
+    np.savez(tmp_path / "c.npz", X=ROWS.round(), y=LABELS)  # rows of features are not images
+    assert tcsl.load(tmp_path / "c.npz", val_fraction=0).train.inputs.dtype == torch.float32
+
+
+def test_images_as_lists_in_a_table(tmp_path):
+    lines = [json.dumps({"x": PIXELS[i].tolist(), "label": LABELS[i]}) for i in range(N)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    train = tcsl.load(tmp_path / "t.jsonl", val_fraction=0).train
+    assert train.inputs.dtype == torch.uint8
+    assert (pixels_of(train) == PIXELS).all()
+
+
+def test_a_number_called_x_is_one_feature_among_others(tmp_path):
+    table = write_table(tmp_path / "t.csv", {"x": ROWS[:, 0], "a": ROWS[:, 1], "label": LABELS})
+    train = tcsl.load(table, val_fraction=0).train
+    assert torch.equal(train.inputs, torch.tensor(ROWS[:, :2]))
+    assert train.groups is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_groups_may_be_known_for_the_test_set_only(tmp_path, kind):
+    split = ["train"] * (N - 4) + ["test"] * 4
+    place = [""] * (N - 4) + PLACES[-4:]
+    columns = {"f": ROWS[:, 0].tolist(), "label": LABELS, "place": place, "split": split}
+    if kind == "npz":
+        np.savez(tmp_path / "t.npz", X=ROWS, y=LABELS, place=place, split=split)
+    elif kind == "csv":
+        write_table(tmp_path / "t.csv", columns)
+    else:
+        pl.DataFrame({**columns, "place": [one or None for one in place]}).write_parquet(tmp_path / "t.parquet")
+    found = tcsl.load(tmp_path / f"t.{kind}", val_fraction=0)
+    assert len(found.train) == N - 4
+    assert found.train.groups is None
+    names = found.test.groups.attribute_names
+    assert names == tuple(sorted(set(PLACES[-4:])))
+
+
+def test_a_set_that_lacks_some_groups_counts_as_without_and_that_is_said(tmp_path):
+    table = write_table(tmp_path / "t.csv", {"f": ROWS[:, 0], "label": LABELS, "group": ["", *PLACES[1:]]})
+    with pytest.warns(TcslWarning, match=f"1 of {N} training samples have no group, so this set counts as one without"):
+        train = tcsl.load(table, val_fraction=0).train
+    assert len(train) == N
+    assert train.groups is None
+
+
+def test_links_to_folders_inside_a_class_folder_are_followed(tmp_path):
+    write_images(tmp_path / "more" / "x")
+    for label in ("a", "b"):
+        write_images(tmp_path / "data" / label)
+    (tmp_path / "data" / "a" / "link").symlink_to(tmp_path / "data" / "b")
+    (tmp_path / "data" / "a" / "up").symlink_to(tmp_path / "data" / "a")  # a loop is not walked
+    found = tcsl.load(tmp_path / "data", val_fraction=0).train
+    assert sorted(np.bincount(found.numpy_labels).tolist()) == [N, 2 * N]
+
+
+def test_a_folder_may_hold_the_archive_it_came_in(tmp_path):
+    for label in ("a", "b"):
+        write_images(tmp_path / label)
+    (tmp_path / "original.tar").write_bytes(b"whatever")
+    assert len(tcsl.load(tmp_path, val_fraction=0).train) == 2 * N
 
 
 # --- shards ---

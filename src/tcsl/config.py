@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,12 @@ class DataSettings(_Section):
     val_fraction: float = Field(0.1, ge=0, lt=1, description="of each class, where the data has no validation split")
     val_seed: int = Field(0, ge=0, description="which samples those are")
     options: dict[str, Scalar] = Field({}, description="what the dataset's loader takes, such as alpha")
+
+    @field_validator("root")
+    @classmethod
+    def _absolute(cls, root: str) -> str:
+        """Keep the folder's full path, so that a run finds it again from another place."""
+        return os.path.abspath(os.path.expanduser(root)) if root else root
 
 
 class TrainSettings(_Section):

@@ -28,6 +28,7 @@ from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.selection.quota import quota
+from tcsl.training.augment import check_inputs
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
@@ -146,6 +147,7 @@ def opened_job(
     factory = net if net is not None else settings.train.net
     # A net that does not fit is said before anything is made.
     build_net(factory, train_set, seed=0, pretrained=settings.train.pretrained, weights=settings.train.weights)
+    check_inputs(settings.train.augment, train_set.inputs)
     folder: RunFolder | None = None
 
     def tell(epoch: Epoch) -> None:
@@ -201,6 +203,21 @@ def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str,
     if not names:
         raise InputError(f"{path} has scores but no final model; make one with tcsl train")
     return {name: load_final(job, name) for name in names}
+
+
+def check_same_data(folder: RunFolder, train_set: Dataset, test_set: Dataset | None) -> None:
+    """Refuse data that are not those of the run: a file may have changed since."""
+    stored = folder.data()
+    now = {"fingerprint": train_set.fingerprint}
+    if "test" in stored:
+        now["test"] = "" if test_set is None else test_set.fingerprint
+    names = {"fingerprint": "training", "test": "test"}
+    changed = [names[key] for key, value in now.items() if (stored[key] or "") != value]
+    if changed:
+        raise InputError(
+            f"the {' and '.join(changed)} data of {folder.path} have changed since the run; bring them back, or run it "
+            "again in another folder"
+        )
 
 
 def load_dataset(settings: Settings, progress: Progress | None = None) -> Splits:

@@ -225,6 +225,24 @@ def test_check_of_datasets_that_are_made(tmp_path):
 # --- runs on one's own files ---
 
 
+def test_models_are_not_evaluated_on_data_that_have_changed(data, tmp_path):
+    """A label that was mended since the run would give another accuracy under the run's name."""
+    shutil.copytree(data, tmp_path / "data")
+    table = tmp_path / "data" / "t.csv"
+    assert call("run", table, "--out", tmp_path / "run", "--method", "cb_erm", *TRAINING)[0] == 0
+    lines = table.read_text().splitlines()
+    head = lines[0].split(",")
+    label, split = head.index("label"), head.index("split")
+    at = next(i for i, line in enumerate(lines) if line.split(",")[split] == "test")
+    cells = lines[at].split(",")
+    cells[label] = next(one.split(",")[label] for one in lines[1:] if one.split(",")[label] != cells[label])
+    table.write_text("\n".join([*lines[:at], ",".join(cells), *lines[at + 1 :]]) + "\n")
+    code, _, err = call("evaluate", tmp_path / "run")
+    assert code == 2
+    assert "the test data of" in err
+    assert "have changed since the run" in err
+
+
 def test_a_table_from_first_look_to_model_from_another_folder(data, tmp_path, monkeypatch):
     """With a relative path; later commands are given in other folders."""
     monkeypatch.chdir(data / "img")

@@ -107,7 +107,7 @@ def check(
 
     manifest = _listed(settings, look=images)
     with reading(quiet=quiet) as progress:
-        report = check_manifest(manifest, look=images, progress=progress)
+        report = check_manifest(manifest, look=images, transform=settings.data.transform, progress=progress)
         shape = _input_shape(report, settings.data.transform)
         if shape is not None:
             from tcsl.estimate import estimate_run

@@ -77,7 +77,7 @@ def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:
     """Return the overrides of a command by dotted names."""
     given = {name.replace("__", "."): value for name, value in named.items() if value is not None}
     if "data.root" in given:
-        given["data.root"] = str(Path(given["data.root"]).expanduser().absolute())
+        given["data.root"] = str(given["data.root"])
     return dict(parse_override(text) for text in set_ or []) | given
 
 

@@ -185,7 +185,7 @@ def evaluate(
 
     from tcsl import api
     from tcsl.registry import unknown
-    from tcsl.running import load_dataset, load_models
+    from tcsl.running import check_same_data, load_dataset, load_models
     from tcsl.runs import RunFolder
 
     settings = RunFolder.find(run).settings()
@@ -199,6 +199,7 @@ def evaluate(
         if view not in test.views:
             raise unknown("view", view, ["x", *test.views])
         test = replace(test, inputs=test.views[view])
+    check_same_data(RunFolder.find(run), splits.train, splits.evaluation)
     models = load_models(run, splits.train)
     results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
     _show_evaluations(results, as_json)

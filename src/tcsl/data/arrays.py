@@ -14,7 +14,7 @@ import numpy as np
 from tcsl.data.bad import Bad, OnBad, shown
 from tcsl.data.columns import ALIASES, find_columns
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, encode, read_splits
+from tcsl.data.manifest import Manifest, encode, join_names, read_splits
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
 
@@ -41,7 +41,7 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
         for role in ("label", "split", "group", "id")
         if role in found
     }
-    text = {role: [", ".join(names) for names in zip(*several, strict=True)] for role, several in parts.items()}
+    text = {role: join_names(several) for role, several in parts.items()}
     splits = encode(text["split"]) if "split" in text else None
     split, unknown = read_splits(splits) if splits is not None else (None, {})
     ids = arrays[found["id"][0]] if "id" in found else np.arange(n)
@@ -72,12 +72,26 @@ def as_inputs(array: AnyArray, where: str) -> AnyArray:
         )
     if 0 in array.shape[1:]:
         raise InputError(f"{where}: the inputs are empty: they have shape {array.shape}")
+    array = as_bytes(array)
     if array.dtype == np.uint8 and array.ndim == 3:
         array = array[:, None]
     if array.ndim == 4 and array.shape[1] not in (1, 3, 4) and array.shape[3] in (1, 3, 4):
         small = min(array.shape[1:3]) <= array.shape[3]  # a map of many features
         array = array if small else array.transpose(0, 3, 1, 2)
     return array if array.dtype == np.uint8 else as_float32(array)
+
+
+def as_bytes(array: AnyArray) -> AnyArray:
+    """Return images (three dimensions or more) of whole numbers from 0 to 255 as bytes; others stay as they are.
+
+    >>> as_bytes(np.full((1, 2, 2), 200)).dtype, as_bytes(np.full((1, 2, 2), 0.5)).dtype
+    (dtype('uint8'), dtype('float64'))
+    """
+    if array.ndim < 3 or array.dtype == np.uint8 or array.size == 0 or not np.isfinite(array).all():
+        return array
+    # Floats of 0 and 1 alone are left as floats: 1 may be white.
+    whole = array.dtype.kind in "iu" or (array.max() > 1 and bool((array == np.round(array)).all()))
+    return array.astype(np.uint8) if whole and array.min() >= 0 and array.max() <= 255 else array
 
 
 def as_float32(array: AnyArray) -> AnyArray:
@@ -120,10 +134,13 @@ def stack_rows(values: Iterable[Any], name: str, where: str) -> tuple[AnyArray, 
 
 
 def lacking(manifest: Manifest, parts: Mapping[str, Sequence[Sequence[str]]]) -> dict[int, Bad]:
-    """Return, by position, the samples for which a column is blank; each role has one column or several."""
+    """Return, by position, the samples for which a column is blank; each role has one column or several.
+
+    A sample without a group is a sample all the same: groups are for evaluation only.
+    """
     absent: dict[int, list[str]] = {}
     for role, columns in parts.items():
-        for i in {i for column in columns for i, value in enumerate(column) if not value.strip()}:
+        for i in {i for column in columns for i, value in enumerate(column) if not value.strip() and role != "group"}:
             absent.setdefault(i, []).append(role)
     return {i: manifest.bad(i, f"has no {' and no '.join(roles)}") for i, roles in absent.items()}
 

@@ -33,7 +33,7 @@ from tcsl.errors import InputError, RunFolderError
 from tcsl.files import write_atomic
 from tcsl.types import IntArray, Progress
 
-_VERSION = 1  # of the decoder and of the layout
+_VERSION = 2  # of the decoder and of the layout
 AUTO_SIDE = 256  # images of one size up to this stay as they are
 AUTO = "short:256,crop:224"
 _SAVE_EVERY = 5.0  # seconds of decoding that a kill may lose
@@ -84,11 +84,11 @@ def decode(
     key = _key(images, asked)
     meta, pixels = place / f"{key}.json", place / f"{key}.images"
     try:
-        facts = _finished(meta, pixels, len(images))
+        facts = _finished(meta, pixels, images)
         if facts is None:
             place.mkdir(parents=True, exist_ok=True)
             with quiet(), _locked(place / f"{key}.lock"):
-                facts = _finished(meta, pixels, len(images))
+                facts = _finished(meta, pixels, images)
                 if facts is None:
                     facts = _make(images, transform, fallback, meta, pixels, name, progress)
     except (OSError, RunFolderError) as error:
@@ -115,14 +115,22 @@ def _key(images: Images, asked: str) -> str:
     return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _finished(meta: Path, pixels: Path, n: int) -> dict[str, Any] | None:
-    """Return the facts of an entry, or None where it is not there or not whole."""
+def _finished(meta: Path, pixels: Path, images: Images) -> dict[str, Any] | None:
+    """Return the facts of an entry, or None where it is not there, not whole, or lacks what can be read by now."""
     try:
         facts: dict[str, Any] = json.loads(meta.read_text())
-        whole = pixels.stat().st_size == (n - len(facts["bad_rows"])) * _bytes(facts["size"])
-    except FileNotFoundError:
+        whole = pixels.stat().st_size == (len(images) - len(facts["bad_rows"])) * _bytes(facts["size"])
+    except (FileNotFoundError, ValueError, KeyError):
         return None
-    return facts if whole else None
+    return facts if whole and not any(_readable(images, i) for i in facts["unread"]) else None
+
+
+def _readable(images: Images, i: int) -> bool:
+    try:
+        images.content(i)
+    except OSError:
+        return False
+    return True
 
 
 def _bytes(size: Sequence[int]) -> int:
@@ -181,7 +189,7 @@ def _left_off(part: Path, notes: Path, n: int) -> dict[str, Any] | None:
     try:
         state: dict[str, Any] = json.loads(notes.read_text())
         return state if part.stat().st_size == n * _bytes(state["size"]) else None
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, KeyError):
         return None
 
 
@@ -207,6 +215,7 @@ def _begin(part: Path, notes: Path, n: int, transform: str, size: tuple[int, int
         "done": 0,
         "bad_rows": [],
         "bad_reasons": [],
+        "unread": [],  # those of the bad that another day may bring
         "converted": {},
         "blocks": [],
     }
@@ -239,8 +248,9 @@ def _fill(
     array = np.memmap(part, np.uint8, "r+", shape=(n, height, width, 3))
     apply = parse_transform(state["transform"])
 
-    def block(start: int) -> tuple[list[tuple[int, str]], list[str], str]:
+    def block(start: int) -> tuple[list[tuple[int, str]], list[int], list[str], str]:
         bad: list[tuple[int, str]] = []
+        unread: list[int] = []
         converted: list[str] = []
         stop = min(start + HASH_BLOCK, n)
         for i in range(start, stop):
@@ -260,7 +270,8 @@ def _fill(
                 bad.append((i, str(reason)))
             except OSError as error:
                 bad.append((i, f"cannot be read ({error.strerror or error})"))
-        return bad, converted, hashlib.sha256(array[start:stop].data).hexdigest()
+                unread.append(i)
+        return bad, unread, converted, hashlib.sha256(array[start:stop].data).hexdigest()
 
     def save() -> None:
         array.flush()
@@ -270,11 +281,12 @@ def _fill(
     try:
         # Closed before anything else is done, so that no thread is left that writes.
         with closing(in_order(block, range(state["done"], n, HASH_BLOCK))) as blocks:
-            for bad, converted, digest in blocks:
+            for bad, unread, converted, digest in blocks:
                 state.update(  # in one step: a Ctrl-C must not come between its parts
                     done=min(state["done"] + HASH_BLOCK, n),
                     bad_rows=[*state["bad_rows"], *(i for i, _ in bad)],
                     bad_reasons=[*state["bad_reasons"], *(why for _, why in bad)],
+                    unread=[*state["unread"], *unread],
                     converted=dict(Counter(state["converted"]) + Counter(converted)),
                     blocks=[*state["blocks"], digest],
                 )

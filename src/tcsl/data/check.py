@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tcsl.data.bad import Bad, describe, reasons
+from tcsl.data.groups import check_group_count
 from tcsl.data.image import BadImage, decode_image, open_image, quiet
 from tcsl.data.images import Images
 from tcsl.data.manifest import Column, Manifest, check_rows
@@ -34,14 +36,19 @@ class _Seen(NamedTuple):
     why: str  # it cannot be used; empty where it can
 
 
-def check_manifest(manifest: Manifest, *, look: bool = True, progress: Progress | None = None) -> dict[str, Any]:
+def check_manifest(
+    manifest: Manifest, *, look: bool = True, transform: str = "auto", progress: Progress | None = None
+) -> dict[str, Any]:
     """Return what is in a dataset, as plain values for JSON; counts are of the samples that can be used.
 
     Parameters
     ----------
     manifest : read with `on_bad="skip"`, so that all that is wrong is told at once
+    transform : what a run would do; with `none`, images of another size than the first are bad
     look : open every image; else sizes, modes, unreadable files and duplicates of images are not known
     """
+    if manifest.group is not None:
+        check_group_count(manifest.labels.names, manifest.group.names, manifest.name)
     listed = len(manifest) + len(manifest.skipped)
     manifest = _usable(manifest)
     looked: dict[str, Any] = {}
@@ -51,6 +58,10 @@ def check_manifest(manifest: Manifest, *, look: bool = True, progress: Progress 
         looked |= {"shape": shape, "dtype": str(manifest.inputs.dtype)}
     elif look:
         seen = dict(zip(manifest.rows.tolist(), _look(manifest.inputs, manifest.name, progress), strict=True))
+        first = next((one.size for one in seen.values() if one.size), None)
+        if transform == "none":
+            odd = "has another size than the first image (choose a data.transform such as short:256,crop:224)"
+            seen = {row: one._replace(why=one.why or odd * (one.size != first)) for row, one in seen.items()}
         bad = {i: Bad(_called(manifest, i), one.why) for i, one in enumerate(seen.values()) if one.why}
         manifest = _usable(manifest.without(bad, "skip"))
         good = [seen[row] for row in manifest.rows.tolist()]
@@ -219,6 +230,7 @@ def _groups(manifest: Manifest) -> dict[str, Any]:
     if manifest.group is None:
         return {"groups": {}, "empty_groups": 0}
     labels, group = manifest.labels, manifest.group.compact()
+    group = replace(group, names=tuple(name or "not given" for name in group.names))
     cells = (labels.codes * len(group.names) + group.codes)[manifest.training()]
     found, counts = np.unique(cells, return_counts=True)  # not a table: a column of many names has few of the cells
     names = [f"{labels.names[cell // len(group.names)]}, {group.names[cell % len(group.names)]}" for cell in found]

@@ -13,7 +13,7 @@ ALIASES = {
     "inputs": ("inputs", "x", "features", "embedding", "embeddings", "vector", "images", "data"),
     "label": ("label", "labels", "y", "target", "targets", "class", "category"),
     "split": ("split", "splits", "partition"),
-    "group": ("group", "groups", "attribute", "a", "place", "background"),
+    "group": ("group", "groups", "attribute", "place", "background"),
     "id": ("id", "ids", "img_id", "image_id", "sample_id", "uid"),
 }
 

@@ -93,8 +93,11 @@ def _files(folder: Path) -> list[str]:
     def stop(error: OSError) -> None:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}")
 
-    for place, inner, names in os.walk(folder, onerror=stop):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
+    seen: set[str] = set()  # a link may lead back up
+    for place, inner, names in os.walk(folder, onerror=stop, followlinks=True):
+        seen.add(os.path.realpath(place))
+        shown_folders = sorted(name for name in inner if not name.startswith("."))
+        inner[:] = [name for name in shown_folders if os.path.realpath(os.path.join(place, name)) not in seen]
         below = os.path.relpath(place, folder)
         found += [os.path.normpath(os.path.join(below, name)) for name in sorted(names) if not name.startswith(".")]
     return found

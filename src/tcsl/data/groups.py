@@ -11,7 +11,7 @@ import numpy as np
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, BoolArray, IntArray
 
-_MOST_CELLS = 100_000
+_MOST_GROUPS = 100_000  # classes x attribute values
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,15 @@ def majority_attribute(labels: IntArray, attribute: IntArray, num_classes: int) 
     return np.asarray(table.argmax(1), np.int64)
 
 
+def check_group_count(class_names: Sequence[str], attribute_names: Sequence[str], where: str) -> None:
+    """Refuse an attribute that is an id, or a measurement: every class x value would be a group."""
+    if len(class_names) * len(attribute_names) > _MOST_GROUPS:
+        raise InputError(
+            f"{where}: the group has {len(attribute_names):,} different values; it must be an attribute of few, such "
+            "as a place; name it with --columns group=NAME"
+        )
+
+
 def make_groups(
     labels: IntArray,
     attribute: IntArray,
@@ -82,12 +91,7 @@ def make_groups(
     >>> groups.names[groups.group[2]], groups.minority.tolist()
     ('land, wet', [False, False, True, False])
     """
-    cells = len(class_names) * len(attribute_names)
-    if cells > _MOST_CELLS:
-        raise InputError(
-            f"{len(class_names)} classes x {len(attribute_names):,} group values are {cells:,} groups; "
-            "a group column has few values, each with many samples"
-        )
+    check_group_count(class_names, attribute_names, "groups")
     if majority is None:
         majority = majority_attribute(labels, attribute, len(class_names))
     minority = attribute != majority[labels]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tcsl.data.arrays import as_float32, lacking, not_finite, stack_rows
+from tcsl.data.arrays import as_inputs, lacking, not_finite, stack_rows
 from tcsl.data.bad import Bad, OnBad, shown
 from tcsl.data.columns import find_columns
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, encode, read_splits
+from tcsl.data.manifest import Manifest, encode, join_names, read_splits
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
 
@@ -70,7 +70,7 @@ def read_hub(source: str, columns: Mapping[str, str], *, on_bad: OnBad) -> Manif
     }
     if "split" not in text:
         text["split"] = [[word for word, part in parts.items() for _ in range(len(part))]]
-    joined = {role: [", ".join(names) for names in zip(*several, strict=True)] for role, several in text.items()}
+    joined = {role: join_names(several) for role, several in text.items()}
     label = features[roles["label"][0]]
     order = [*label.names, ""] if isinstance(label, datasets.ClassLabel) else None  # "": it has no label
     splits = encode(joined["split"])
@@ -103,7 +103,10 @@ def _names(whole: Any, column: str, name: str) -> list[str]:
         return [known.get(value, "") for value in whole[column][:]]
     if not isinstance(feature, datasets.Value):
         raise InputError(f"{name}: column {column!r} must have one name or number a row, got {shown(str(feature))}")
-    return ["" if value is None or value != value else str(value) for value in whole[column][:]]
+    values = whole[column][:]
+    if "float" in feature.dtype and all(v is None or v != v or float(v).is_integer() for v in values):
+        values = [None if v is None or v != v else int(v) for v in values]  # 1.0 is class 1, as in other tables
+    return ["" if value is None or value != value else str(value) for value in values]
 
 
 def _images(whole: Any, column: str, name: str) -> Images:
@@ -133,8 +136,9 @@ def _matrix(whole: Any, roles: Mapping[str, list[str]], name: str) -> tuple[AnyA
         )
     columns = roles["inputs"]
     try:
-        arrays = [as_float32(np.asarray(whole.with_format("numpy")[column][:])) for column in columns]
-        return arrays[0] if arrays[0].ndim > 1 else np.stack(arrays, 1), {}
+        arrays = [np.asarray(whole.with_format("numpy")[column][:]) for column in columns]
+        return as_inputs(arrays[0] if arrays[0].ndim > 1 else np.stack(arrays, 1), name), {}
     except (TypeError, ValueError):  # which row is it?
         rows = (list(row) if len(row) > 1 else row[0] for row in zip(*(whole[c][:] for c in columns), strict=True))
-        return stack_rows(rows, "+".join(columns), f"{name}: column {columns[0]!r}")
+        values, bad = stack_rows(rows, "+".join(columns), f"{name}: column {columns[0]!r}")
+        return as_inputs(values, name), bad

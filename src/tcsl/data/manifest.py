@@ -57,7 +57,7 @@ class Manifest:
     labels : the classes
     ids : (n,) text or integers
     split : the columns `train`, `val` and `test`; None: all are for training
-    group : one attribute value a sample, for evaluation only
+    group : one attribute value a sample, for evaluation only; "" where it is not known
     views : other images of the same samples
     rows : (n,) the samples' rows in the source
     where : from a row of the source to what messages call it
@@ -117,6 +117,16 @@ class Manifest:
             raise InputError(f"{self.name}: no sample is left: {describe(found)}")
         kept = np.delete(np.arange(len(self)), sorted(bad))
         return replace(self.take(kept), skipped=(*self.skipped, *found))
+
+
+def join_names(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Return pairs, triples, ... of names as one; "" where any of them is blank.
+
+    >>> join_names([["red", "red"], ["day", " "]])
+    ['red, day', '']
+    """
+    rows = zip(*columns, strict=True)
+    return [", ".join(names) if all(name.strip() for name in names) else "" for names in rows]
 
 
 def encode(values: Sequence[object], names: Sequence[str] | None = None) -> Column:

@@ -55,7 +55,9 @@ def read(
     except (OSError, RuntimeError) as error:  # a name that is too long, a folder that may not be looked into
         raise InputError(f"{shown(text, 200)} cannot be reached: {getattr(error, 'strerror', None) or error}") from None
     suffix = path.suffix.lower()
-    if suffix == ".tar" or (there and is_folder and any(path.glob("*.tar"))):
+    # A folder of class folders may have the archive they came in beside them.
+    only_shards = there and is_folder and any(path.glob("*.tar")) and not any(one.is_dir() for one in path.iterdir())
+    if suffix == ".tar" or only_shards:
         return _shards(path, named, on_bad)
     if not there:
         raise unknown_source(text)

@@ -55,10 +55,9 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
                 bad.append(Bad(where, str(error)))
             except OSError as error:
                 bad.append(Bad(where, f"cannot be read ({error.strerror or error})"))
-    for role in ("group", "split"):
-        if any(row.get(role) for row in rows):
-            bad += [Bad(row["where"], f"has no {role}") for row in rows if not row.get(role)]
-            rows = [row for row in rows if row.get(role)]
+    if any(row.get("split") for row in rows):
+        bad += [Bad(row["where"], "has no split") for row in rows if not row.get("split")]
+        rows = [row for row in rows if row.get("split")]
     settle(name, bad, on_bad)
     if not rows:
         raise InputError(f"{name}: there is no sample with an image and a label (KEY.jpg with KEY.cls or KEY.json)")
@@ -73,7 +72,7 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
         rows=np.arange(len(rows)),
         where=lambda row: places[row],
         split=split,
-        group=encode([row["group"] for row in rows]) if "group" in rows[0] else None,
+        group=encode([row.get("group", "") for row in rows]) if any("group" in row for row in rows) else None,
         skipped=tuple(bad),
     )
     odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
@@ -150,6 +149,8 @@ def _field(fields: Mapping[str, Any], role: str, columns: Mapping[str, str]) -> 
     else:
         names = [given] if given in fields or role != "group" else [name.strip() for name in given.split("+")]
         missing = [name for name in names if fields.get(name) is None]
+        if missing and role == "group":  # a sample without a group is a sample all the same
+            return ""
         if missing:
             raise ValueError(f"has no {missing[0]!r} in its .json, which --columns names for {role}")
     values = [fields[name] for name in names if fields[name] is not None]

@@ -15,14 +15,13 @@ from torch import Tensor
 from tcsl.data.bad import Bad, OnBad, describe, settle, shown
 from tcsl.data.cache import AUTO, decode
 from tcsl.data.dataset import Dataset, Splits, make_dataset
-from tcsl.data.groups import Groups, make_groups
+from tcsl.data.groups import Groups, check_group_count, make_groups
 from tcsl.data.images import Images
 from tcsl.data.manifest import Manifest, check_rows
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.types import IntArray, Progress
 
-MAX_GROUPS = 1_000_000  # classes x attribute values
 _log = logging.getLogger("tcsl")
 _WORDS = {"train": "training", "val": "validation", "test": "test"}
 
@@ -50,7 +49,7 @@ def load_manifest(
     except InputError as error:
         left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
         raise InputError(f"{error}{left_out}") from None
-    _check_groups(manifest)
+    check_group_count(manifest.labels.names, () if manifest.group is None else manifest.group.names, manifest.name)
     rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
     rows["train"] = np.flatnonzero(manifest.training())
     facts: dict[str, Any] = {"source": manifest.name}
@@ -119,15 +118,6 @@ def hold_out(labels: IntArray, rows: IntArray, fraction: float, seed: int) -> tu
     return np.setdiff1d(rows, held, assume_unique=True), held
 
 
-def _check_groups(manifest: Manifest) -> None:
-    """Refuse a group column that is an id, or a measurement: every class x value would be a group."""
-    if manifest.group is not None and len(manifest.labels.names) * len(manifest.group.names) > MAX_GROUPS:
-        raise InputError(
-            f"{manifest.name}: the group has {len(manifest.group.names):,} different values; it must be an attribute "
-            "of few, such as a place; name it with --columns group=NAME"
-        )
-
-
 def _check_shapes(name: str, parts: Mapping[str, _Part]) -> None:
     """Refuse splits whose images are not of the training images' size."""
     wanted = parts["train"].inputs.shape
@@ -173,7 +163,7 @@ def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mappin
         torch.from_numpy(manifest.labels.codes),
         class_names=manifest.labels.names,
         ids=np.array(manifest.ids.tolist()),
-        groups=None if manifest.group is None else _groups(manifest, train_groups),
+        groups=_groups(manifest, split, train_groups),
         name=f"{manifest.name}, {_WORDS[split]}",
         views=part.views,
         facts={**facts, **part.facts},
@@ -184,12 +174,27 @@ def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mappin
     return made
 
 
-def _groups(manifest: Manifest, train_groups: Groups | None) -> Groups:
-    assert manifest.group is not None
+def _groups(manifest: Manifest, split: str, train_groups: Groups | None) -> Groups | None:
+    """Return the groups of a split; one that lacks the group of any sample counts as without, and that is said."""
+    if manifest.group is None:
+        return None
+    names = tuple(name for name in manifest.group.names if name)
+    known = np.array([bool(name) for name in manifest.group.names])[manifest.group.codes]
+    if not known.all():
+        if known.any():
+            warnings.warn(
+                f"{manifest.name}: {int((~known).sum()):,} of {len(known):,} {_WORDS[split]} samples have no group, so "
+                "this set counts as one without groups",
+                TcslWarning,
+                stacklevel=2,
+            )
+        return None
+    place = {name: i for i, name in enumerate(names)}
+    codes = np.array([place.get(name, 0) for name in manifest.group.names], np.int64)
     return make_groups(
         manifest.labels.codes,
-        manifest.group.codes,
+        codes[manifest.group.codes],
         class_names=manifest.labels.names,
-        attribute_names=manifest.group.names,
+        attribute_names=names,
         majority=train_groups.majority if train_groups is not None else None,
     )

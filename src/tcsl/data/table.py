@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from tcsl.data.arrays import as_float32, not_finite, stack_rows
+from tcsl.data.arrays import as_float32, as_inputs, not_finite, stack_rows
 from tcsl.data.bad import Bad, OnBad, settle, shown
 from tcsl.data.columns import find_columns
 from tcsl.data.frame import ROW, read_frame
 from tcsl.data.images import Images, files, missing_or_outside
-from tcsl.data.manifest import Column, Manifest, read_splits, sorted_names
+from tcsl.data.manifest import Column, Manifest, encode, join_names, read_splits, sorted_names
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
 
@@ -37,8 +37,8 @@ def read_table(
     """
     frame, skipped = read_frame(path, on_bad)
     roles = find_columns(path.name, [name for name in frame.columns if name != ROW], columns)
-    if "path" in roles and "inputs" in roles and "inputs" not in columns:
-        # A column that is called x, say, beside one of paths: it is the input only where it holds lists.
+    if "inputs" in roles and "inputs" not in columns:
+        # A column that is called x, say: it is the input only where it holds lists.
         lists = _holds_lists(frame[roles["inputs"][0]])
         roles = {role: names for role, names in roles.items() if role != "inputs" or (lists and "path" not in columns)}
     guessed = [f"{role}={names[0]}" for role, names in roles.items() if role not in columns and role not in names]
@@ -60,7 +60,7 @@ def read_table(
         rows=np.asarray(rows, np.int64),
         where=lambda row: f"row {row + 1} of {path.name}",
         split=split,
-        group=_column(_joined(frame, path, roles["group"]), path) if "group" in roles else None,
+        group=encode(join_names([_names(frame[name], path) for name in roles["group"]])) if "group" in roles else None,
         skipped=(*skipped, *empty),
     )
     bad = {i: Bad(f"{manifest.where(int(rows[i]))}: {where}", why) for i, (where, why) in reasons.items()}
@@ -77,7 +77,8 @@ def _without_empty(
     cells = [name for name in frame.columns if name != ROW]
     if path.suffix.lower() in (".csv", ".tsv"):
         frame = frame.filter(~pl.all_horizontal(pl.col(cells).is_null()))
-    wanted = [(role, name) for role, names in roles.items() for name in names]
+    # A sample without a group is a sample all the same: groups are for evaluation only.
+    wanted = [(role, name) for role, names in roles.items() for name in names if role != "group"]
 
     def blank(name: str) -> pl.Expr:
         column, dtype = pl.col(name), frame.schema[name]
@@ -126,11 +127,10 @@ def _column(series: pl.Series, path: Path) -> Column:
     return Column(np.asarray(codes.to_numpy(), np.int64), names)
 
 
-def _joined(frame: pl.DataFrame, path: Path, names: Sequence[str]) -> pl.Series:
-    """Return one column of names; several become pairs, triples, ..."""
-    if len(names) == 1:
-        return frame[names[0]]
-    return frame.select(pl.concat_str([_text(frame[name], path) for name in names], separator=", ")).to_series()
+def _names(series: pl.Series, path: Path) -> list[str]:
+    """Return a column as text, "" where it is empty or not a number."""
+    known = series.fill_nan(None) if series.dtype.is_float() else series
+    return _text(known, path).fill_null("").to_list()
 
 
 def _ids(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> AnyArray:
@@ -199,15 +199,20 @@ def _lists(series: pl.Series, path: Path) -> tuple[AnyArray, dict[int, Bad]]:
     if series.dtype == pl.String:
         decoded = _decoded(series)
         if decoded is None:
-            return stack_rows((_from_json(text) for text in series), name, where)
+            return _stacked((_from_json(text) for text in series), name, where)
         series = decoded
     if isinstance(series.dtype, pl.List) and series.dtype.inner.is_numeric():
         lengths = series.list.len()
         if lengths.min() == lengths.max() != 0:
             series = series.list.to_array(int(lengths[0]))
     if isinstance(series.dtype, pl.Array) and _leaf(series.dtype).is_numeric():
-        return as_float32(series.to_numpy()), {}
-    return stack_rows((one.to_list() for one in series), name, where)
+        return as_inputs(series.to_numpy(), where), {}
+    return _stacked((one.to_list() for one in series), name, where)
+
+
+def _stacked(rows: Iterable[Any], name: str, where: str) -> tuple[AnyArray, dict[int, Bad]]:
+    values, bad = stack_rows(rows, name, where)
+    return as_inputs(values, where), bad
 
 
 def _decoded(series: pl.Series) -> pl.Series | None:

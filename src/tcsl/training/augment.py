@@ -61,6 +61,26 @@ def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int |
     return images
 
 
+def check_inputs(name: str, inputs: Tensor) -> None:
+    """Refuse inputs (n, ...) that an augmentation is not for.
+
+    >>> check_inputs("flip", torch.zeros(4, 3))
+    Traceback (most recent call last):
+    tcsl.errors.InputError: augment='flip' is for images, got inputs of 1 dimensions
+    """
+    if name == "none":
+        return
+    if inputs.ndim != 4:
+        raise InputError(f"augment={name!r} is for images, got inputs of {inputs.ndim - 1} dimensions")
+    if "jitter" in parts(name):
+        if inputs.shape[1] not in (1, 3):
+            raise InputError(f"augment 'jitter' is for images of 1 or 3 channels, got {inputs.shape[1]}")
+        if inputs.dtype != torch.uint8:
+            low, high = (float(value) for value in inputs.aminmax())
+            if low < 0 or high > 1:
+                raise InputError(f"augment 'jitter' needs bytes, or floats from 0 to 1, got {low:g} to {high:g}")
+
+
 def uniform(index: Tensor, seed: int, epoch: int | Tensor, stream: int | Tensor) -> Tensor:
     """Return one number in [0, 1) for each sample, by integer hashing; float32, the same on every device.
 

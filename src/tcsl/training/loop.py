@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from tcsl.config import TrainSettings
 from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.seeds import derive
-from tcsl.training.augment import augment
+from tcsl.training.augment import augment, check_inputs
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import kept_state
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
@@ -87,8 +87,7 @@ def fit(
     checkpoint : state is saved here after each epoch, and found again
     """
     hardware = feed.hardware
-    if settings.augment != "none" and feed.inputs.ndim != 4:
-        raise InputError(f"augment={settings.augment!r} is for images, got inputs of {feed.inputs.ndim - 1} dimensions")
+    check_inputs(settings.augment, feed.inputs)
     net = hardware.place(net)
     optimizer = torch.optim.SGD(
         net.parameters(),

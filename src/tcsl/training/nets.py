@@ -146,7 +146,7 @@ def settled_name(name: str, shape: tuple[int, ...]) -> str:
     >>> settled_name("auto", (3, 8, 8))
     'small_cnn'
     """
-    return name if name != "auto" else "mlp" if len(shape) == 1 else "small_cnn"
+    return name if name != "auto" else "small_cnn" if len(shape) == 3 else "mlp"
 
 
 def _by_name(name: str, data: Dataset, pretrained: bool) -> nn.Module:
