@@ -16,6 +16,7 @@ from tcsl.data.read import read
 from tcsl.errors import InputError
 from tcsl.estimate import estimate_run
 from tcsl.tables import render_check
+from tcsl.training.nets import small_cnn
 
 RNG = np.random.default_rng(0)
 
@@ -367,7 +368,15 @@ def test_long_names_are_folded_not_cut(tmp_path):
 )
 def test_the_estimate_is_in_units_that_people_use(tmp_path, bytes_, seconds, expected):
     report = check(write_table(tmp_path, [row(i, i % 2) for i in range(6)]))
-    run = {"net": "small_cnn", "device": "cpu", "steps": 1, "epochs": 50, "bytes": bytes_, "seconds": seconds}
+    run = {
+        "net": "small_cnn",
+        "device": "cpu",
+        "steps": 1,
+        "epochs": 50,
+        "bytes": bytes_,
+        "training_bytes": 5e6,
+        "seconds": seconds,
+    }
     shown = text_of({**report, "estimate": run})
     assert f"memory {expected[0]} of decoded training inputs" in shown
     assert f"a run takes {expected[1]} (small_cnn, 50 epochs, cpu)" in shown
@@ -382,6 +391,10 @@ def test_the_estimate_counts_the_steps_and_bytes_of_a_run():
     # 7 steps an epoch: 20 epochs of CB ERM, 2 of the biased, 20 of the core, 20 of the final model
     assert found["steps"] == 7 * (20 + 2 + 20 + 20)
     assert found["bytes"] == 100 * 3 * 8 * 8
+    # Weights, gradients and momentum; and of a batch at least what the four ReLUs keep.
+    weights = 4 * sum(p.numel() for p in small_cnn((3, 8, 8), 2).parameters())
+    kept = 4 * settings.train.batch_size * (2 * 32 * 64 + 2 * 64 * 16)
+    assert 3 * weights + kept <= found["training_bytes"] <= 3 * weights + 3 * kept
     assert found["net"] == "small_cnn"
     assert found["seconds"] > 0
     rows = estimate_run(settings, 100, (6,), 2, dtype="float32")

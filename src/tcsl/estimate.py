@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from tcsl.config import Settings
 from tcsl.data.dataset import make_dataset
@@ -52,6 +53,7 @@ def estimate_run(
             measured: list[Epoch] = []
             steps = epochs * batches
             fit(net, feed, train, stage="estimate", steps=steps, seed=0, log_weights=weights, report=measured.append)
+        training_bytes = _training_bytes(net, feed, batch, settings.train.batch_size)
     seconds = median(epoch.seconds for epoch in measured) / batches
     plans = [METHODS.get(name).stages(settings, n) for name in settings.methods]
     steps = sum({stage: count for plan in plans for stage, count in plan.items()}.values())
@@ -61,5 +63,22 @@ def estimate_run(
         "steps": steps,
         "seconds": steps * seconds * settings.train.batch_size / batch,
         "bytes": n * inputs[0].nbytes,
+        "training_bytes": training_bytes,
         "epochs": settings.train.epochs,
     }
+
+
+def _training_bytes(net: nn.Module, feed: Feed, measured: int, batch: int) -> int:
+    """Return the bytes of weights, gradients and momentum, and of what a forward pass keeps for the backward one."""
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    net.train()
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        feed.hardware.logits(net, feed.batch(torch.arange(measured)).inputs)
+    parameters = {p.data_ptr(): p.nbytes for p in net.parameters()}
+    activations = sum(size for place, size in kept.items() if place not in parameters)
+    return 3 * sum(parameters.values()) + activations * batch // measured

@@ -78,8 +78,8 @@ def export_table(coreset: Coreset, settings: Settings, path: Path, *, class_name
     return root if relative and root.resolve() != path.parent.resolve() else None
 
 
-def export_links(coreset: Coreset, settings: Settings, folder: Path, *, class_names: Sequence[str]) -> None:
-    """Make FOLDER/CLASS/FILE, relative links to the images that are kept."""
+def export_links(coreset: Coreset, settings: Settings, folder: Path, *, class_names: Sequence[str]) -> Path:
+    """Make FOLDER/CLASS/FILE, relative links to the images that are kept; return the folder that holds the images."""
     manifest, kept = _matched(coreset, settings, class_names)
     images = manifest.inputs
     if not isinstance(images, Images) or images.path is None:
@@ -87,9 +87,11 @@ def export_links(coreset: Coreset, settings: Settings, folder: Path, *, class_na
     check_place(folder)
     places = [folder / name for name in _folder_names(manifest.labels.names)]
     width = len(str(len(kept)))
+    targets: list[str] = []
     try:
         for number, i in enumerate(kept.tolist()):
             target = os.path.abspath(images.path(int(images.rows[i])))
+            targets.append(target)
             place = places[manifest.labels.codes[i]]
             place.mkdir(parents=True, exist_ok=True)
             link = place / os.path.basename(target)
@@ -98,6 +100,7 @@ def export_links(coreset: Coreset, settings: Settings, folder: Path, *, class_na
             link.symlink_to(os.path.relpath(target, place.resolve()))
     except OSError as error:
         raise InputError(f"{folder}: a link cannot be made: {error}") from None
+    return Path(os.path.commonpath([os.path.dirname(os.path.realpath(target)) for target in targets]))
 
 
 def _folder_names(classes: Sequence[str]) -> list[str]:

@@ -188,7 +188,8 @@ def render_check(report: Mapping[str, Any]) -> RenderableType:
         row("images", "not opened: sizes, unreadable files and duplicates are not known")
     if "estimate" in report:
         run = report["estimate"]
-        row("memory", f"{size_of(run['bytes'])} of decoded training inputs")
+        net = size_of(run["training_bytes"])
+        row("memory", f"{size_of(run['bytes'])} of decoded training inputs; {net} to train the net")
         row("a run takes", f"about {_duration(run['seconds'])} ({run['net']}, {run['epochs']} epochs, {run['device']})")
     return table
 

@@ -173,7 +173,7 @@ def test_check_without_images_needs_none(data, tmp_path):
     assert "classes a: 30; b: 30" in plain(out)
     code, _, err = call("data", "check", table)
     assert code == 2
-    assert "img/00.png is missing" in err
+    assert "none of its 60 files is in" in err
 
 
 def test_check_of_known_datasets(tmp_path):

@@ -71,7 +71,8 @@ def export(
     if table is not None:
         relative_to = forms.export_table(kept, settings, table, class_names=class_names)
     if links is not None:
-        forms.export_links(kept, settings, links, class_names=class_names)
+        images = forms.export_links(kept, settings, links, class_names=class_names)
+        typer.echo(f"the links lead to {images}: tcsl run {links} --root {images}")
     if hub is not None:
         forms.export_hub(kept, settings, hub, class_names=class_names)
     for form, path in wanted.items():

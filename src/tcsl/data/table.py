@@ -162,7 +162,13 @@ def _inputs(
         return _embedded(series, frame, path), bad
     place = root or path.parent
     paths = _text(series, path).fill_null("").to_list()
-    return files(place, paths), (missing_or_outside(place, paths) if look else {}) | bad
+    absent = missing_or_outside(place, paths) if look else {}
+    if len(absent) == len(paths) and all(one.why == "is missing" for one in absent.values()):
+        raise InputError(
+            f"{path.name}: none of its {len(paths):,} files is in {place}, such as {shown(paths[0])}; name the folder "
+            "that holds them with --root"
+        )
+    return files(place, paths), absent | bad
 
 
 def _image_field(series: pl.Series) -> pl.Series:
