@@ -9,7 +9,7 @@ from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError
 from tcsl.registry import NETS, Registry
-from tcsl.training.nets import build_net
+from tcsl.training.nets import Normalise, build_net
 
 ROWS = as_dataset((np.random.default_rng(0).normal(5, 3, (50, 4)), np.arange(50) % 2))
 IMAGES = load(0, per_class=5).train
@@ -119,6 +119,20 @@ def test_published_weights_that_cannot_be_had_are_said(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(InputError, match=r"torchvision:resnet18 could not be made.*train.pretrained=false"):
         build_net("torchvision:resnet18", IMAGES, seed=0, pretrained=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_normalising_is_the_same_in_every_layout_and_leaves_its_inputs_alone(dtype, layout):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (5, 3, 7, 6), generator=generator).to(dtype).contiguous(memory_format=layout)
+    before = images.clone()
+    mean, std = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.3, 0.4]).view(3, 1, 1)
+    found = Normalise(mean, std, 255.0)(images)
+    assert torch.allclose(found, (before / 255 - mean) / std, atol=1e-5)
+    assert torch.equal(images, before)
+    grey = Normalise(torch.zeros(1), torch.ones(1), 1.0)(images.float())
+    assert torch.equal(grey, before.float())
 
 
 def test_weights_from_a_file(tmp_path):

@@ -48,7 +48,7 @@ def main() -> None:
     told = logging.StreamHandler()
     told.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("tcsl")
-    logger.addHandler(told)
+    logger.handlers = [told]  # one, also where a process calls this more than once
     logger.setLevel(logging.WARNING if "--quiet" in sys.argv else logging.INFO)
     try:
         app()

@@ -43,7 +43,8 @@ class Normalise(nn.Module):
             n, channels, height, width = x.shape
             rows = x.permute(0, 2, 3, 1).reshape(n * height, width * channels)
             scale, shift = (part.expand(channels, 1, 1).flatten().repeat(width) for part in (self.scale, self.shift))
-            return rows.float().mul_(scale).add_(shift).view(n, height, width, channels).permute(0, 3, 1, 2)
+            copied = rows.to(torch.float32, copy=True)  # floats, too: the inputs are not ours to change
+            return copied.mul_(scale).add_(shift).view(n, height, width, channels).permute(0, 3, 1, 2)
         return (x * self.scale).add_(self.shift)
 
 
