@@ -10,6 +10,7 @@ the campaign stops before a cell that would not fit; the same command goes on. M
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from dataclasses import replace
@@ -57,6 +58,7 @@ class Campaign:
         self.options = options
         self.folder = Path(options.records)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.epochs = []  # what the cell that is running has reported
         self.splits = load(options.dataset, root=options.root)
         self.hardware = choose(settings_of(options, "default", 0, 0.1).device)
         self.feed = Feed.of(self.splits.train, self.hardware)
@@ -67,7 +69,7 @@ class Campaign:
 
     def job(self, settings):
         feed = replace(self.feed, data=self.splits.train)
-        return Job(feed, settings, settings.train.net)
+        return Job(feed, settings, settings.train.net, report=self.epochs.append)
 
     def scores(self, profile, seed):
         """Return curves and TCSL_c, from the records or by running Algorithm 1; also writes the record of f_c."""
@@ -77,10 +79,10 @@ class Campaign:
             job = self.job(settings).hiding_groups()
             started = time.perf_counter()
             biased = job.fresh_net("biased")
-            curves = train_biased(biased, job.feed, settings, seed=seed)
+            curves = train_biased(biased, job.feed, settings, seed=seed, report=self.epochs.append)
             middle = time.perf_counter()
             core = job.fresh_net("core")
-            tcsl_c = train_core(core, biased, job.feed, settings, seed=seed)
+            tcsl_c = train_core(core, biased, job.feed, settings, seed=seed, report=self.epochs.append)
             seconds = {"biased": middle - started, "core": time.perf_counter() - middle}
             arrays = {"curves": curves.cpu().numpy().astype(np.float16), "tcsl_c": tcsl_c.cpu().numpy()}
             np.savez_compressed(path, **arrays)
@@ -104,6 +106,10 @@ class Campaign:
             "wga": evaluation["wga"],
             "evaluation": evaluation,
             "seconds": seconds,
+            "epoch_seconds": {
+                stage: statistics.median(epoch.seconds for epoch in self.epochs if epoch.stage == stage)
+                for stage in dict.fromkeys(epoch.stage for epoch in self.epochs)
+            },
             "coreset": None
             if indices is None
             else {
@@ -116,6 +122,7 @@ class Campaign:
             "environment": describe_environment()
             | {"command": f"python benchmarks/reproduce.py {' '.join(sys.argv[1:])}"},
         }
+        self.epochs = []
         (self.folder / f"{self.name(method, seed, ratio)}.json").write_text(json.dumps(record, indent=1) + "\n")
         print(
             f"{self.name(method, seed, ratio)}: WGA {100 * record['wga']:.1f}", seconds, record["coreset"], flush=True
