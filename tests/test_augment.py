@@ -11,7 +11,7 @@ from torchvision.transforms import functional as vision
 from tcsl.augmentations import AUGMENTATIONS, check_augment
 from tcsl.errors import InputError
 from tcsl.training import augment as module
-from tcsl.training.augment import augment, draw_boxes, draw_factors, jitter, resized_crop, uniform
+from tcsl.training.augment import augment, check_inputs, draw_boxes, draw_factors, jitter, resized_crop, uniform
 
 EVERYTHING = "resized_crop+flip+jitter"
 NAMES = ["flip", "crop", "crop+flip", "resized_crop", "jitter", EVERYTHING]
@@ -235,3 +235,18 @@ def test_a_gpu_agrees_with_a_cpu_and_is_not_waited_for(name, memory_format):
         torch.cuda.set_sync_debug_mode("default")
     assert out.is_contiguous(memory_format=memory_format)
     torch.testing.assert_close(out.cpu(), augment(name, images, index, seed=0, epoch=0), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("flip", torch.zeros(4, 3), "augment='flip' is for images, got inputs of 1 dimensions"),
+        ("jitter", torch.zeros(2, 4, 3, 3), "'jitter' is for images of 1 or 3 channels, got 4"),
+        ("flip+jitter", torch.full((2, 3, 3, 3), 200.0), "'jitter' needs bytes, or floats from 0 to 1, got 200 to 200"),
+    ],
+)
+def test_inputs_that_an_augmentation_is_not_for_are_refused(name, inputs, message):
+    with pytest.raises(InputError, match=message):
+        check_inputs(name, inputs)
+    check_inputs("none", inputs)
+    check_inputs("flip+jitter", torch.zeros(2, 3, 4, 4))

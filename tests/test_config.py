@@ -116,3 +116,10 @@ def test_presets_do_not_change_with_what_is_put_on_top():
 def test_tau_is_zero_on_cmnist():
     assert resolve(dataset="cmnist").select.tau == 0
     assert resolve().select.tau == 0.4
+
+
+def test_the_root_is_kept_as_a_full_path(tmp_path, monkeypatch):
+    """So that a run finds its data from another folder."""
+    monkeypatch.chdir(tmp_path)
+    assert resolve(overrides={"data.root": "."}).data.root == str(tmp_path)
+    assert resolve().data.root == ""

@@ -530,6 +530,16 @@ def test_links_to_folders_inside_a_class_folder_are_followed(tmp_path):
     assert sorted(np.bincount(found.numpy_labels).tolist()) == [N, 2 * N]
 
 
+def test_images_beside_the_class_folders_are_said(tmp_path):
+    for label in ("a", "b"):
+        write_images(tmp_path / label)
+    write_images(tmp_path, ["lost.png"])
+    with pytest.warns(
+        TcslWarning, match=r"1 images beside the class folders are of no class and left out, .* lost\.png"
+    ):
+        assert len(tcsl.load(tmp_path, val_fraction=0).train) == 2 * N
+
+
 def test_a_folder_may_hold_the_archive_it_came_in(tmp_path):
     for label in ("a", "b"):
         write_images(tmp_path / label)

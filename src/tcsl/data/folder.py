@@ -13,6 +13,8 @@ from tcsl.data.images import files, missing_or_outside
 from tcsl.data.manifest import Manifest, encode, read_splits, split_in_name
 from tcsl.errors import InputError, TcslWarning
 
+_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+
 
 def read_folder(folder: Path, *, root: Path | None, on_bad: OnBad) -> Manifest:
     """List CLASS/FILE, or SPLIT/CLASS/FILE where the folders are named like splits; ids are the paths.
@@ -40,6 +42,14 @@ def read_folder(folder: Path, *, root: Path | None, on_bad: OnBad) -> Manifest:
             splits += [split] * len(found)
     if not paths:
         raise InputError(f"{folder}: its class folders ({shown(', '.join(tops[:10]))}) have no files")
+    stray = [one.name for one in os.scandir(folder) if one.is_file() and one.name.lower().endswith(_PICTURES)]
+    if stray:
+        warnings.warn(
+            f"{folder.name}: {len(stray):,} images beside the class folders are of no class and left out, such as "
+            f"{shown(min(stray))}",
+            TcslWarning,
+            stacklevel=2,
+        )
     if empty:
         listing = shown(", ".join(empty[:10])) + (", ..." if len(empty) > 10 else "")
         warnings.warn(
