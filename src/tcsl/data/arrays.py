@@ -57,8 +57,7 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     )
     bad = not_finite(manifest)
     if splits is not None:
-        odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
-        bad |= {int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}
+        bad |= manifest.of_values(splits, unknown)
     return manifest.without(bad | lacking(manifest, parts), on_bad)
 
 

@@ -29,6 +29,7 @@ from PIL import Image
 
 from tcsl.data.bad import Bad, describe
 from tcsl.data.image import BadImage, open_image, quiet
+from tcsl.data.parallel import cores
 from tcsl.errors import InputError
 from tcsl.files import write_atomic
 from tcsl.seeds import generator
@@ -193,8 +194,7 @@ def _make(jobs: list[_Job], progress: Progress | None) -> None:
     ]
     if bad:  # at once, not after an hour
         raise InputError(f"waterbirds: {describe(bad)}. {_AGAIN}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pool = ThreadPoolExecutor(cores)
+    pool = ThreadPoolExecutor(cores())
     try:
         with quiet():
             for done, problem in enumerate(pool.map(_make_one, jobs), start=1):

@@ -88,8 +88,7 @@ def read_hub(source: str, columns: Mapping[str, str], *, on_bad: OnBad) -> Manif
         group=encode(joined["group"]) if "group" in roles else None,
     )
     bad = {i: Bad(f"{manifest.where(i)}: {where}", why) for i, (where, why) in reasons.items()}
-    odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
-    bad |= {int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}
+    bad |= manifest.of_values(splits, unknown)
     return manifest.without(not_finite(manifest) | bad | lacking(manifest, text), on_bad)
 
 

@@ -107,6 +107,11 @@ class Manifest:
             views={name: view.take(rows) for name, view in self.views.items()},
         )
 
+    def of_values(self, column: Column, reasons: Mapping[int, str]) -> dict[int, Bad]:
+        """Return, by position, the samples whose value in a column is bad; `reasons` has why, by code."""
+        odd = np.flatnonzero(np.isin(column.codes, list(reasons)))
+        return {int(i): self.bad(int(i), reasons[column.codes[i]]) for i in odd}
+
     def without(self, bad: Mapping[int, Bad], on_bad: OnBad) -> Manifest:
         """Return the samples that are not bad; raises unless they are to be skipped."""
         if not bad:

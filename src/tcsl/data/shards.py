@@ -75,8 +75,7 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
         group=encode([row.get("group", "") for row in rows]) if any("group" in row for row in rows) else None,
         skipped=tuple(bad),
     )
-    odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
-    return manifest.without({int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}, on_bad)
+    return manifest.without(manifest.of_values(splits, unknown), on_bad)
 
 
 def _splits(shards: Sequence[Path]) -> dict[Path, str]:

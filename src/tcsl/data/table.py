@@ -65,8 +65,7 @@ def read_table(
     )
     bad = {i: Bad(f"{manifest.where(int(rows[i]))}: {where}", why) for i, (where, why) in reasons.items()}
     if splits is not None:
-        odd = np.flatnonzero(np.isin(splits.codes, list(unknown)))
-        bad |= {int(i): manifest.bad(int(i), unknown[splits.codes[i]]) for i in odd}
+        bad |= manifest.of_values(splits, unknown)
     return manifest.without(not_finite(manifest) | bad, on_bad)
 
 

@@ -73,12 +73,16 @@ def check_inputs(name: str, inputs: Tensor) -> None:
     if inputs.ndim != 4:
         raise InputError(f"augment={name!r} is for images, got inputs of {inputs.ndim - 1} dimensions")
     if "jitter" in parts(name):
-        if inputs.shape[1] not in (1, 3):
-            raise InputError(f"augment 'jitter' is for images of 1 or 3 channels, got {inputs.shape[1]}")
+        _check_channels(inputs)
         if inputs.dtype != torch.uint8:
             low, high = (float(value) for value in inputs.aminmax())
             if low < 0 or high > 1:
                 raise InputError(f"augment 'jitter' needs bytes, or floats from 0 to 1, got {low:g} to {high:g}")
+
+
+def _check_channels(images: Tensor) -> None:
+    if images.shape[1] not in (1, 3):
+        raise InputError(f"augmentation 'jitter' is for images of 1 or 3 channels, got {images.shape[1]}")
 
 
 def uniform(index: Tensor, seed: int, epoch: int | Tensor, stream: int | Tensor) -> Tensor:
@@ -180,8 +184,7 @@ def jitter(images: Tensor, factors: Tensor, *, top: float) -> Tensor:
     >>> jitter(torch.tensor([[[[0.2, 0.4]]]]), torch.tensor([[2.0, 0.5, 1.0]]), top=1.0)
     tensor([[[[0.5000, 0.7000]]]])
     """
-    if images.shape[1] not in (1, 3):
-        raise InputError(f"augmentation 'jitter' is for images of 1 or 3 channels, got {images.shape[1]}")
+    _check_channels(images)
     brightness, contrast, saturation = factors[:, :, None, None, None].unbind(1)
     images = (images.float() * brightness).clamp_(0, top)  # a copy, changed in place from here on
     images = _blend(images, _grey(images).mean((1, 2, 3), keepdim=True), contrast, top)
