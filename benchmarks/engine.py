@@ -1,26 +1,36 @@
 """The GPU engine: epochs of ResNet50 on Waterbirds' shapes and of ResNet18 on cMNIST's, against a textbook loop.
 
-    python benchmarks/engine.py [--cpu]
+    python benchmarks/engine.py [--root DATA --weights FILE] [--only PART]
+    python benchmarks/engine.py --cpu
 
 Inputs are random bytes of the real sizes: what is in a picture does not change the time of a step. Medians over epochs
 after the first three, in which steps are compiled and captured. The textbook loop has a DataLoader with eight workers,
-float32 with TF32 and the same batches; it records nothing. With --cpu only the selection is measured; the loop on two
-cores is in benchmarks/loop.py.
+float32 with TF32 and the same batches; it records nothing. With --root, a fresh process goes from the real Waterbirds'
+files to the coreset, profile `fast`. With --cpu the selection and the loop on two cores are measured.
 """
 
 import argparse
+import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from functools import partial
 
 import numpy as np
 import torch
 from common import write
+from loop import compare
+from scipy.stats import spearmanr
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from tcsl.api import score
 from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.dataset import make_dataset
+from tcsl.data.digits import load as load_digits
 from tcsl.scoring.tcsl import log_biased
 from tcsl.selection.tcsl_cs import select_tcsl_cs
 from tcsl.training.device import choose, settled
@@ -43,9 +53,15 @@ def images(n, side, classes):
     return make_dataset(pixels, torch.arange(n) % classes)
 
 
-def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled", epochs=EPOCHS):
-    """Train and return the seconds of each epoch."""
+def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled", epochs=EPOCHS, allocated=None):
+    """Train and return the seconds of each epoch; `allocated` is a list for the bytes on the GPU after each."""
     seconds = []
+
+    def report(epoch):
+        seconds.append(epoch.seconds)
+        if allocated is not None:
+            allocated.append(torch.cuda.memory_allocated())
+
     settings = TrainSettings(epochs=epochs, batch_size=batch, lr=1e-4, augment=augment)
     recorder, after, objective = None, None, cross_entropy
     weights = class_balanced(feed.labels, feed.data.num_classes)
@@ -70,7 +86,7 @@ def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled
         objective=objective,
         recorder=recorder,
         after_epoch=after,
-        report=lambda epoch: seconds.append(epoch.seconds),
+        report=report,
     )
     return seconds
 
@@ -153,7 +169,96 @@ def selection():
     return statistics.median(seconds[1:])
 
 
-def gpu_rows(only):
+FROM_DISK = """
+import json, sys, time
+started = time.perf_counter()
+from tcsl import load, score, select
+root, weights, net = sys.argv[1:]
+settings = {"train.weights": weights, "train.pretrained": False, "train.net": net}
+imported = time.perf_counter()
+train = load("waterbirds", root=root).train
+loaded = time.perf_counter()
+scores = score(train, profile="fast", settings={**PRESET, **settings})
+scored = time.perf_counter()
+kept = select(scores, ratio=0.1)
+done = time.perf_counter()
+print(json.dumps({"imports": imported - started, "decoding": loaded - imported, "scores": scored - loaded,
+                  "selection": done - scored, "kept": len(kept), "epochs": scores.curves.shape[1]}))
+"""
+
+
+def from_disk(root, weights):
+    """Return the seconds of a fresh process from Waterbirds' files to the coreset, and those of its parts."""
+    preset = {f"train.{k}": v for k, v in resolve(dataset="waterbirds").train.model_dump().items() if k != "net"}
+    with tempfile.TemporaryDirectory() as cache:
+        started = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", FROM_DISK.replace("PRESET", repr(preset)), root, weights, WATERBIRDS[0]],
+            env={**os.environ, "TCSL_CACHE": cache},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return time.perf_counter() - started, json.loads(done.stdout.splitlines()[-1])
+
+
+def memory():
+    """Return what the stages keep on the GPU beyond plain training, beside the analysis, in floats a sample."""
+    n, classes, epochs = 4795, 2, 30
+    before = torch.cuda.memory_allocated()
+    data = images(n, 224, classes)
+    feed = feed_of(data, "plain")
+    copies = (torch.cuda.memory_allocated() - before) / (n * 3 * 224 * 224)
+    del feed
+    feed = feed_of(images(n, 16, classes), "plain")
+    frozen = sum(tensor.numel() for tensor in build_net("small_cnn", feed.data, seed=0).state_dict().values())
+    kept = {}
+    for stage in ("erm", "biased", "core"):
+        allocated = []
+        epochs_of(feed, "small_cnn", 128, stage=stage, engine="plain", epochs=epochs, allocated=allocated)
+        kept[stage] = allocated[-1] / 4
+    return [
+        {"what": "images, as bytes: copies on the GPU", "measured": copies, "analysis": 1.0},
+        {
+            "what": f"stage 1, floats a sample: T_s = {epochs}",
+            "measured": (kept["biased"] - kept["erm"]) / n,
+            "analysis": float(epochs),
+        },
+        {
+            "what": "stage 2, floats a sample: 1 and C = 2; f_s itself not counted",
+            "measured": (kept["core"] - kept["erm"] - frozen) / n,
+            "analysis": 1.0 + classes,
+        },
+    ]
+
+
+def agreement():
+    """Return how alike the scores of one seed are on different hardware: rank correlations with one CPU thread."""
+    ways = {
+        "CPU, two threads": {"device.device": "cpu", "device.threads": 2},
+        "GPU, float32": {"device.device": "cuda", "device.precision": "float32"},
+        "GPU, bfloat16": {"device.device": "cuda", "device.precision": "bfloat16"},
+    }
+    rows = []
+    for name, epochs, biased, per_class in (("400 digits, T = 10", 10, 4, 40), ("1,200 digits, T = 40", 40, 4, 120)):
+        data = load_digits(0, per_class=per_class).train
+        small = {"train.epochs": epochs, "score.biased_epochs": biased, "train.lr": 0.01, "train.weight_decay": 5e-3}
+        first = score(data, settings={**small, "device.device": "cpu", "device.threads": 1})
+        for way, device in ways.items():
+            other = score(data, settings={**small, **device})
+            rows.append(
+                {
+                    "data": name,
+                    "way": way,
+                    "TCSL_s": float(spearmanr(first.tcsl_s, other.tcsl_s)[0]),
+                    "TCSL_c": float(spearmanr(first.tcsl_c, other.tcsl_c)[0]),
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def gpu_rows(options):
     rows = []
 
     def row(work, seconds, goal, textbook_seconds=None):
@@ -163,10 +268,32 @@ def gpu_rows(only):
         )
         print(rows[-1], flush=True)
 
-    if only in ("", "waterbirds"):
+    if options.only in ("", "disk") and options.root:
+        seconds, parts = from_disk(options.root, options.weights)
+        row("Waterbirds: from files to the coreset, profile fast", seconds, 60)
+        print(parts, flush=True)
+    if options.only in ("", "waterbirds"):
         waterbirds_rows(row)
-    if only in ("", "cmnist"):
+    if options.only in ("", "cmnist"):
         cmnist_rows(row)
+    return rows
+
+
+def cpu_rows():
+    """Return the loop on two cores, beside the better textbook loop of the same run."""
+    rows = []
+    for found in compare(epochs=7):
+        ours = found["ours, s / epoch"]
+        ratio = found["best textbook / ours"]
+        rows.append(
+            {
+                "work": f"{found['data']}, small_cnn, {found['threads']} threads: epoch with every loss recorded",
+                "seconds": ours,
+                "goal, s": ours * ratio,
+                "textbook, s": ours * ratio,
+                "ratio": ratio,
+            }
+        )
     return rows
 
 
@@ -190,6 +317,7 @@ def waterbirds_rows(row):
     row("ERM epoch with crop and flip", base, "")
     stage2 = median(epochs_of(feeds["compiled"], net, batch, stage="core", augment=augment))
     row("stage 2 with crop and flip", stage2, 1.36 * base)
+    row("Waterbirds, ResNet50: ERM epoch, a seed, two side by side", side_by_side(data, net, batch, 2), "", usual)
 
 
 def cmnist_rows(row):
@@ -208,10 +336,15 @@ def cmnist_rows(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--only", default="", help="waterbirds or cmnist")
+    parser.add_argument("--only", choices=("", "waterbirds", "cmnist", "disk", "rest"), default="")
+    parser.add_argument("--root", default="", help="of the real Waterbirds")
+    parser.add_argument("--weights", default="", help="a file for its ResNet50")
     options = parser.parse_args()
+    facts = {}
     with settled(DeviceSettings()):
-        rows = [] if options.cpu else gpu_rows(options.only)
+        rows = cpu_rows() if options.cpu else gpu_rows(options)
+        if not options.cpu and options.only in ("", "rest"):
+            facts = {"memory": memory(), "agreement": agreement()}
     rows.append(
         {
             "work": "wKMeans (10 restarts) and Algorithm 2, Waterbirds",
@@ -221,7 +354,8 @@ def main():
             "ratio": None,
         }
     )
-    write("benchmark-engine-cpu" if options.cpu else "benchmark-engine", rows, epochs=EPOCHS)
+    name = "benchmark-engine-cpu" if options.cpu else "benchmark-engine"
+    write(f"{name}-{options.only}" if options.only else name, rows, epochs=EPOCHS, **facts)
 
 
 if __name__ == "__main__":

@@ -73,10 +73,8 @@ def textbook(data, settings, workers):
     return epoch
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=7, help="of each, alternating; the first is not counted")
-    epochs = parser.parse_args().epochs
+def compare(epochs):
+    """Return a row for each dataset and number of threads."""
     rows = []
     for name, data, batch in (("digits 8 x 8", digits(), 32), ("28 x 28", larger(), 128)):
         for threads in (1, 2):
@@ -97,7 +95,14 @@ def main():
                 | {f"{loop}, s / epoch": value for loop, value in median.items()}
                 | {"best textbook / ours": best / median["ours"]}
             )
-    write("benchmark-loop", rows, epochs=epochs)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=7, help="of each, alternating; the first is not counted")
+    epochs = parser.parse_args().epochs
+    write("benchmark-loop", compare(epochs), epochs=epochs)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     python benchmarks/reproduce.py waterbirds --root DATA --weights FILE --net resnet50_v1 --seeds 0 1 2 --ratios 0.1
 
-A cell is a method, a ratio and a seed; its record is a JSON file in docs/results/reproduction with the command, commit
-and hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can use them. With --minutes
-the campaign stops before a cell that would not fit; the same command goes on. Methods: cb_erm, random, rgbal, tcsl_cs
-(profile default), tcsl_cs_paper, and core, which is f_c itself.
+A cell is a method, a ratio and a seed; its record is a JSON file in docs/results/reproduction with the settings, the
+command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
+use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
+several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, and tcsl_cs in
+the profiles default, fast and paper.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,8 @@ from common import RESULTS
 from tcsl.config import resolve
 from tcsl.data.load import load
 from tcsl.environment import describe_environment
-from tcsl.evaluation import identification
+from tcsl.evaluation import balanced_by_bias, evaluate_predictions, identification
 from tcsl.pipeline import Job, train_final
-from tcsl.running import evaluate_net
 from tcsl.scores import Coreset
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import generator
@@ -32,11 +32,15 @@ from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
+from tcsl.training.turns import in_turns
+from tcsl.training.views import logits_of
 
-METHODS = ("cb_erm", "tcsl_cs", "rgbal", "core", "random", "tcsl_cs_paper")
+PROFILES = {"core": "default", "tcsl_cs": "default", "tcsl_cs_fast": "fast", "tcsl_cs_paper": "paper"}
+METHODS = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper", "tcsl_cs_fast")
+SNAPSHOTS = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which TCSL_c so far is kept
 
 
-def settings_of(options, profile, seed, ratio):
+def settings_of(options, profile, seed, ratio, schedule=True):
     overrides = {
         "seed": seed,
         "select.ratio": ratio,
@@ -46,7 +50,7 @@ def settings_of(options, profile, seed, ratio):
     }
     if options.net:
         overrides["train.net"] = options.net
-    if options.epochs:
+    if options.epochs and schedule:
         overrides["train.epochs"] = options.epochs
     return resolve(profile=profile, dataset=options.dataset, overrides=overrides)
 
@@ -58,57 +62,75 @@ class Campaign:
         self.options = options
         self.folder = Path(options.records)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.epochs = []  # what the cell that is running has reported
         self.splits = load(options.dataset, root=options.root)
         self.hardware = choose(settings_of(options, "default", 0, 0.1).device)
         self.feed = Feed.of(self.splits.train, self.hardware)
-        self.schedule = f"T{settings_of(options, 'default', 0, 0.1).train.epochs}-{options.augment}"
+        self.tests = Feed.of(self.splits.test, self.hardware)
+        self.judged = Feed.of(self.splits.val_iid, self.hardware) if self.splits.val_iid is not None else None
+        # The scores may come from the full schedule where only the final training is shortened.
+        self.scored_with = settings_of(options, "default", 0, 0.1, schedule=not options.full_scores).train.epochs
+        self.epochs = settings_of(options, "default", 0, 0.1).train.epochs
 
-    def name(self, kind, seed, ratio=None):
-        return f"{self.options.dataset}-{self.schedule}-{kind}{'' if ratio is None else f'-r{ratio:g}'}-s{seed}"
+    def name(self, kind, seed, ratio=None, epochs=0):
+        schedule = f"T{epochs or self.epochs}-{self.options.augment}"
+        return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{ratio:g}'}-s{seed}"
 
-    def job(self, settings):
-        feed = replace(self.feed, data=self.splits.train)
-        return Job(feed, settings, settings.train.net, report=self.epochs.append)
+    def job(self, settings, epochs):
+        return Job(self.feed, settings, settings.train.net, report=epochs.append)
 
     def scores(self, profile, seed):
-        """Return curves and TCSL_c, from the records or by running Algorithm 1; also writes the record of f_c."""
-        path = self.folder / f"{self.name(f'scores-{profile}', seed)}.npz"
-        settings = settings_of(self.options, profile, seed, 0.1)
+        """Return what Algorithm 1 left, from the records or by running it; then f_c's own record is written, too."""
+        path = self.folder / f"{self.name(f'scores-{profile}', seed, epochs=self.scored_with)}.npz"
+        settings = settings_of(self.options, profile, seed, 0.1, schedule=not self.options.full_scores)
         if not path.exists():
-            job = self.job(settings).hiding_groups()
+            epochs, snapshots = [], {}
+            job = self.job(settings, epochs).hiding_groups()
             started = time.perf_counter()
             biased = job.fresh_net("biased")
-            curves = train_biased(biased, job.feed, settings, seed=seed, report=self.epochs.append)
+            curves = train_biased(biased, job.feed, settings, seed=seed, report=job.report)
             middle = time.perf_counter()
             core = job.fresh_net("core")
-            tcsl_c = train_core(core, biased, job.feed, settings, seed=seed, report=self.epochs.append)
+            kept = {round(part * settings.core_epochs) for part in SNAPSHOTS}
+
+            def watch(epoch, tcsl_c):
+                if epoch in kept:
+                    snapshots[f"tcsl_c_{epoch}"] = tcsl_c.cpu().numpy().astype(np.float16)
+
+            tcsl_c = train_core(core, biased, job.feed, settings, seed=seed, report=job.report, watch=watch)
             seconds = {"biased": middle - started, "core": time.perf_counter() - middle}
             arrays = {"curves": curves.cpu().numpy().astype(np.float16), "tcsl_c": tcsl_c.cpu().numpy()}
-            np.savez_compressed(path, **arrays)
-            self.write(f"core-{profile}", seed, None, core, settings, seconds, None, None)
-        stored = np.load(path, allow_pickle=False)
-        return stored["curves"].astype(np.float32), stored["tcsl_c"]
+            if self.judged is not None:
+                arrays["biased_val"] = logits_of(biased, self.judged).argmax(1).cpu().numpy().astype(np.int8)
+            np.savez_compressed(path, **arrays, **snapshots)
+            self.write(f"core-{profile}", seed, None, core, settings, seconds, epochs)
+        stored = dict(np.load(path, allow_pickle=False))
+        stored["curves"] = stored["curves"].astype(np.float32)
+        return stored
 
-    def write(self, method, seed, ratio, net, settings, seconds, indices, g_high):
-        data = self.splits.train
-        groups = data.groups
-        evaluation = evaluate_net(net, self.splits.test, data, settings.device).as_dict()
+    def write(self, method, seed, ratio, net, settings, seconds, epochs, indices=None, found=None):
+        groups = self.splits.train.groups
+        predicted = logits_of(net, self.tests).argmax(1).cpu().numpy()
+        evaluation = evaluate_predictions(predicted, self.splits.test, train_groups=groups).as_dict()
         record = {
             "dataset": self.options.dataset,
             "method": method,
             "seed": seed,
             "ratio": ratio,
             "epochs": settings.train.epochs,
-            "augment": settings.train.augment,
-            "net": settings.train.net,
+            "scored_with": self.scored_with,
+            "settings": {
+                "train": settings.train.model_dump(exclude={"weights"}),
+                "score": settings.score.model_dump(),
+                "select": settings.select.model_dump(),
+            },
             "weights": Path(settings.train.weights).name or "torchvision, ImageNet-1K",
             "wga": evaluation["wga"],
+            "criterion": self.criterion(net, seed),
             "evaluation": evaluation,
             "seconds": seconds,
             "epoch_seconds": {
-                stage: statistics.median(epoch.seconds for epoch in self.epochs if epoch.stage == stage)
-                for stage in dict.fromkeys(epoch.stage for epoch in self.epochs)
+                stage: statistics.median(epoch.seconds for epoch in epochs if epoch.stage == stage)
+                for stage in dict.fromkeys(epoch.stage for epoch in epochs)
             },
             "coreset": None
             if indices is None
@@ -118,19 +140,33 @@ class Campaign:
                 "of": int(groups.minority.sum()),
                 "groups": np.bincount(groups.group[indices], minlength=len(groups.names)).tolist(),
             },
-            "g_high": g_high,
+            "g_high": found,
             "environment": describe_environment()
             | {"command": f"python benchmarks/reproduce.py {' '.join(sys.argv[1:])}"},
         }
-        self.epochs = []
-        (self.folder / f"{self.name(method, seed, ratio)}.json").write_text(json.dumps(record, indent=1) + "\n")
+        name = self.name(method, seed, ratio, settings.train.epochs)
+        (self.folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
         print(
-            f"{self.name(method, seed, ratio)}: WGA {100 * record['wga']:.1f}", seconds, record["coreset"], flush=True
+            f"{name}: WGA {100 * record['wga']:.1f}, criterion {record['criterion']}",
+            seconds,
+            record["epoch_seconds"],
+            record["coreset"],
+            found,
+            flush=True,
         )
+
+    def criterion(self, net, seed):
+        """Return the accuracy that needs no groups, where the biased model of this seed has judged."""
+        path = self.folder / f"{self.name('scores-default', seed, epochs=self.scored_with)}.npz"
+        if self.judged is None or not path.exists():
+            return None
+        predicted = logits_of(net, self.judged).argmax(1).cpu().numpy()
+        biased = np.load(path, allow_pickle=False)["biased_val"]
+        return balanced_by_bias(predicted, biased, self.splits.val_iid.numpy_labels)
 
     def run(self, method, seed, ratio):
         """Run one cell."""
-        profile = "paper" if method == "tcsl_cs_paper" else "default"
+        profile = PROFILES.get(method, "default")
         settings = settings_of(self.options, profile, seed, ratio or 0.1)
         if method == "core":
             self.scores("default", seed)
@@ -138,22 +174,27 @@ class Campaign:
         data = self.splits.train
         indices, found = None, None
         if method.startswith("tcsl_cs"):
-            curves, tcsl_c = self.scores(profile, seed)
-            chosen = select_tcsl_cs(curves, tcsl_c, data.numpy_labels, settings.select, seed=seed)
+            scores = self.scores(profile, seed)
+            chosen = select_tcsl_cs(scores["curves"], scores["tcsl_c"], data.numpy_labels, settings.select, seed=seed)
             indices = chosen.indices
-            found = identification(tcsl_s_of(curves), chosen.g_high, data.groups.minority)
-            found["n"] = int(chosen.g_high.sum())
+            found = identification(tcsl_s_of(scores["curves"]), chosen.g_high, data.groups.minority)
         elif method == "random":
             indices = select_random(len(data), ratio=ratio, rng=generator(seed, "random"))
         elif method == "rgbal":
             indices = select_rgbal(data.groups.minority, ratio=ratio, rng=generator(seed, "rgbal"))
-        job = self.job(settings)
-        started = time.perf_counter()
+        epochs = []
         kept = None
         if indices is not None:
             kept = Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), bool))
-        net = train_final(job.hiding_groups(), "final", kept)
-        self.write(method, seed, ratio, net, settings, {"final": time.perf_counter() - started}, indices, found)
+        started = time.perf_counter()
+        net = train_final(self.job(settings, epochs).hiding_groups(), "final", kept)
+        seconds = {"final": time.perf_counter() - started}
+        self.write(method, seed, ratio, net, settings, seconds, epochs, indices, found)
+
+    def missing(self, method, seed, ratio):
+        if method == "core":
+            return not (self.folder / f"{self.name('core-default', seed, epochs=self.scored_with)}.json").exists()
+        return not (self.folder / f"{self.name(method, seed, ratio)}.json").exists()
 
 
 def main():
@@ -163,29 +204,33 @@ def main():
     parser.add_argument("--weights", default="")
     parser.add_argument("--net", default="")
     parser.add_argument("--epochs", type=int, default=0, help="T; the paper's by default")
+    parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--ratios", type=float, nargs="+", default=[0.1])
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:-1]))
+    parser.add_argument("--jobs", type=int, default=1, help="seeds of a cell that train in turns")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--records", default=str(RESULTS / "reproduction"))
     options = parser.parse_args()
     started = time.monotonic()
     campaign = Campaign(options)
+    cells = [
+        (method, seeds, ratio)
+        for seeds in np.array_split(options.seeds, -(-len(options.seeds) // options.jobs))
+        for method in options.methods
+        for ratio in ([None] if method in ("cb_erm", "core") else options.ratios)
+    ]
     longest = 0.0
     with settled(settings_of(options, "default", 0, 0.1).device):
-        for seed in options.seeds:
-            for method in options.methods:
-                for ratio in [None] if method in ("cb_erm", "core") else options.ratios:
-                    stored = "core-default" if method == "core" else method
-                    if (campaign.folder / f"{campaign.name(stored, seed, ratio)}.json").exists():
-                        continue
-                    begun = time.monotonic()
-                    if begun + longest - started > 60 * options.minutes:
-                        print(f"stopped before {campaign.name(method, seed, ratio)}: the minutes are used up")
-                        return
-                    campaign.run(method, seed, ratio)
-                    longest = max(longest, time.monotonic() - begun)
+        for method, seeds, ratio in cells:
+            todo = [int(seed) for seed in seeds if campaign.missing(method, seed, ratio)]
+            begun = time.monotonic()
+            if todo and begun + longest - started > 60 * options.minutes:
+                print(f"stopped before {campaign.name(method, todo[0], ratio)}: the minutes are used up")
+                return
+            in_turns([partial(campaign.run, method, seed, ratio) for seed in todo])
+            longest = max(longest, time.monotonic() - begun)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
 from tcsl.running import load_models
 
-QUICK = {"train.epochs": 20, "train.batch_size": 32, "train.lr": 0.02}
+QUICK = {"train.epochs": 20, "score.biased_epochs": 2, "train.batch_size": 32, "train.lr": 0.02}
 
 
 def shortcut_rows(n=200, seed=0, alpha=0.9):

@@ -25,10 +25,25 @@ def test_the_paper_profile_is_literal_everywhere():
     assert (paper["select.tau"], paper["select.bins"], paper["select.max_iterations"]) == (0.4, 50, 200)
 
 
-@pytest.mark.parametrize(("epochs", "biased"), [(300, 30), (50, 5), (9, 1), (25, 2)])
-def test_t_s_is_a_tenth_of_t(epochs, biased):
-    found = resolve(overrides={"train.epochs": epochs})
-    assert (found.biased_epochs, found.core_epochs) == (biased, epochs)
+@pytest.mark.parametrize(
+    ("profile", "epochs", "biased", "core"),
+    [
+        ("default", 300, 30, 300),
+        ("default", 50, 5, 50),
+        ("default", 25, 4, 25),
+        ("default", 3, 3, 3),
+        ("paper", 300, 30, 300),
+        ("paper", 25, 2, 25),
+        ("paper", 9, 1, 9),
+        ("fast", 300, 9, 30),
+        ("fast", 50, 4, 5),
+    ],
+)
+def test_t_s_and_t_c_follow_from_t(profile, epochs, biased, core):
+    found = resolve(profile=profile, overrides={"train.epochs": epochs})
+    assert (found.biased_epochs, found.core_epochs) == (biased, core)
+    found = resolve(profile=profile, overrides={"train.epochs": epochs, "score.biased_epochs": 1})
+    assert found.biased_epochs == 1
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -98,8 +113,8 @@ def test_a_stored_file_with_another_t_follows_it(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(to_toml(resolve(dataset="digits")))
     assert "# biased_epochs = 4" in file.read_text()
-    found = resolve(file=file, overrides={"train.epochs": 20})
-    assert (found.biased_epochs, found.core_epochs) == (2, 20)
+    found = resolve(file=file, overrides={"train.epochs": 60})
+    assert (found.biased_epochs, found.core_epochs) == (6, 60)
 
 
 def test_a_profile_is_its_settings_however_it_is_made():

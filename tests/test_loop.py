@@ -274,7 +274,7 @@ def test_memory_that_grows_with_n_is_what_the_analysis_says():
         grown[epoch.stage] = sorted(count for dtype, count in sizes if dtype == torch.float32)
         assert [dtype for dtype, _ in sizes].count(torch.int64) <= 1  # the order
 
-    settings = resolve(overrides={"train.epochs": 30, "score.core_epochs": 2, "train.batch_size": 8})
+    settings = resolve(overrides={"score.biased_epochs": biased_epochs, "score.core_epochs": 2, "train.batch_size": 8})
     biased = build_net("auto", feed.data, seed=0)
     curves = train_biased(biased, feed, settings, seed=0, report=look)
     assert grown["biased"] == [4 * n, 4 * n * biased_epochs]

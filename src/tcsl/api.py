@@ -53,7 +53,7 @@ def debias(
     test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
     groups, test_groups : (n,) one attribute value a sample, for evaluation only
     net : a name, or a factory from the number of classes to a module
-    profile : "default" (what measured best) or "paper" (literal everywhere)
+    profile : "default" (what measured best), "fast" (its coreset after a tenth of the epochs) or "paper" (literal)
     settings : overrides with dotted names, such as {"train.epochs": 20}, or whole Settings
     methods : what is trained side by side; by default CB ERM on everything, and TCSL-CS
     out : the run folder; by default runs/NAME-HASH
@@ -105,7 +105,7 @@ def score(
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
     >>> scores = score((X, y), settings={"train.epochs": 20})
     >>> scores.curves.shape, scores.tcsl_c.shape
-    ((40, 2), (40,))
+    ((40, 4), (40,))
     """
     resolved = _settings(settings, data, profile=profile, net=net, seed=seed)
     train_set = as_dataset(_loaded(data, resolved), name="training data")

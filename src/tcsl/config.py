@@ -21,7 +21,7 @@ from tcsl.errors import InputError
 from tcsl.registry import unknown
 from tcsl.selection.quota import check_ratio
 
-Profile = Literal["default", "paper"]
+Profile = Literal["default", "fast", "paper"]
 Scalar = bool | int | float | str
 
 
@@ -76,12 +76,16 @@ class TrainSettings(_Section):
 class ScoreSettings(_Section):
     """Algorithm 1."""
 
-    biased_epochs: int | None = Field(None, ge=1, description="T_s; by default T // 10, at least 1")
-    core_epochs: int | None = Field(None, ge=1, description="T_c; by default T")
-    weight_update: Literal["class", "literal"] = Field(
+    biased_epochs: int | None = Field(None, ge=1, description="T_s; by default it follows from T, rounded down")
+    core_epochs: int | None = Field(None, ge=1, description="T_c; the same")
+    biased_share: float = Field(0.1, gt=0, description="T_s / T, where T_s follows from T")
+    core_share: float = Field(1.0, gt=0, description="T_c / T, where T_c follows from T")
+    least_epochs: int = Field(4, ge=1, description="of T_s and T_c, where they follow from T; never above T")
+    weight_update: Literal["class", "literal", "none"] = Field(
         "class",
-        description="literal: exp(-loss/median), as printed; class: the same within each class",
+        description="literal: exp(-loss/median), as printed; class: the same within each class; none: as they were",
     )
+    correction: float = Field(1.0, ge=0, description="what log f_s is multiplied by in stage 2; 1 as printed")
     record: Literal["training", "evaluation"] = Field(
         "training",
         description="losses from the training step itself, or from a clean pass after each epoch",
@@ -125,8 +129,9 @@ class DeviceSettings(_Section):
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
+    "fast": {"score": {"biased_share": 0.03, "core_share": 0.1}},
     "paper": {
-        "score": {"weight_update": "literal", "record": "evaluation"},
+        "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1},
         "select": {"losses": "raw", "restarts": 1, "fill": "global"},
     },
 }
@@ -135,7 +140,10 @@ PROFILES: dict[str, dict[str, Any]] = {
 class Settings(_Section):
     """All settings of a run. `tcsl config show` prints them with their meaning."""
 
-    profile: Profile = Field("default", description="default: what measured best; paper: literal everywhere")
+    profile: Profile = Field(
+        "default",
+        description="default: what measured best; fast: its coreset after a tenth of the epochs; paper: literal",
+    )
     seed: int = Field(0, ge=0, description="of the data's draw, the nets' weights, the order, the selection")
     methods: tuple[str, ...] = Field(("cb_erm", "tcsl_cs"), description="what is trained side by side")
     data: DataSettings = DataSettings()
@@ -158,12 +166,17 @@ class Settings(_Section):
     @property
     def biased_epochs(self) -> int:
         """T_s, resolved."""
-        return self.score.biased_epochs or max(1, self.train.epochs // 10)
+        return self.score.biased_epochs or self._following(self.score.biased_share)
 
     @property
     def core_epochs(self) -> int:
         """T_c, resolved."""
-        return self.score.core_epochs or self.train.epochs
+        return self.score.core_epochs or self._following(self.score.core_share)
+
+    def _following(self, share: float) -> int:
+        """Return a number of epochs that follows from T."""
+        epochs = int(self.train.epochs * share + 1e-9)  # 0.03 * 300 is a little below 9
+        return max(epochs, min(self.score.least_epochs, self.train.epochs))
 
 
 def _paper(net: str, **train: Any) -> dict[str, Any]:

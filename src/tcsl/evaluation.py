@@ -128,6 +128,22 @@ def weighted_average(parts: tuple[Part, ...], train_counts: IntArray) -> float |
     return sum((accuracy or 0.0) * count for accuracy, count in pairs) / sum(count for _, count in pairs)
 
 
+def balanced_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) -> float:
+    """Return an accuracy that needs no groups: the mean over the cells of label x (is the biased model right).
+
+    Where the biased model is wrong, the shortcut contradicts the label; those few samples have half of the say.
+
+    >>> balanced_by_bias(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]))
+    1.0
+    >>> balanced_by_bias(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]))  # 1, 0 and 1
+    0.6666666666666666
+    """
+    cell = 2 * labels + (biased == labels)
+    size = np.bincount(cell)
+    right = np.bincount(cell, weights=predicted == labels)
+    return float((right[size > 0] / size[size > 0]).mean())
+
+
 def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -> dict[str, float | int | None]:
     """Return how well G_high and TCSL_s recover the true minority: recall, precision, AUC.
 

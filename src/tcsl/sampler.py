@@ -21,7 +21,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     ratio : the part that is kept, floor(ratio n) samples
-    epochs : T, 50 by default; the biased model is trained for T // 10 epochs
+    epochs : T, 50 by default; the biased model is trained for a tenth of it, at least 4
     net : a name, or a factory from the number of classes to a module; a small MLP by default
     profile : "default" or "paper"
     settings : overrides with dotted names, such as {"train.lr": 0.001}

@@ -76,25 +76,34 @@ def within_class(labels):
     return update
 
 
-@pytest.mark.parametrize("form", ["literal", "class"])
+def unchanged(losses, weights):
+    return weights
+
+
+@pytest.mark.parametrize("form", ["literal", "class", "none"])
 def test_stage_1(feed, form):
     net = build_net("mlp", feed.data, seed=0)
     reference = copy.deepcopy(net)
-    curves = train_biased(net, feed, settings(score__weight_update=form), seed=SEED)
-    update = literal if form == "literal" else within_class(feed.labels)
+    curves = train_biased(net, feed, settings(score__weight_update=form, score__biased_epochs=3), seed=SEED)
+    update = {"literal": literal, "class": within_class(feed.labels), "none": unchanged}[form]
     expected = textbook(reference, feed, "biased", 3, update)
     assert curves.shape == (N, 3)
     torch.testing.assert_close(curves.T, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_stage_2_minimises_the_corrected_loss_and_records_its_own(feed):
+@pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
+def test_stage_2_minimises_the_corrected_loss_and_records_its_own(feed, strength):
     biased = build_net("mlp", feed.data, seed=1).eval()
     net = build_net("mlp", feed.data, seed=0)
     reference = copy.deepcopy(net)
-    tcsl_c = train_core(net, biased, feed, settings(score__core_epochs=4), seed=SEED)
+    seen = {}
+    given = settings(score__core_epochs=4, score__correction=strength)
+    tcsl_c = train_core(net, biased, feed, given, seed=SEED, watch=lambda epoch, so_far: seen.update({epoch: so_far}))
     with torch.no_grad():
-        log_biased = F.softmax(biased(feed.inputs).double(), 1).log().float()
-    expected = textbook(reference, feed, "core", 4, lambda losses, weights: weights, log_biased)
+        log_biased = strength * F.softmax(biased(feed.inputs).double(), 1).log().float()
+    expected = textbook(reference, feed, "core", 4, unchanged, log_biased)
+    assert list(seen) == [1, 2, 3, 4]
+    torch.testing.assert_close(seen[2], expected[:2].mean(0), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(tcsl_c, expected.mean(0), rtol=1e-4, atol=1e-5)
     for ours, theirs in zip(net.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

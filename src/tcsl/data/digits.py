@@ -35,19 +35,22 @@ _NAMES = tuple(COLOURS)
 _PALETTE = np.array(list(COLOURS.values()), np.float32)
 
 
-def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120) -> Splits:
+def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_class: int = 0) -> Splits:
     """Make the coloured digits.
 
     Parameters
     ----------
     seed : draws which images are for training, which of them conflict, and in which colour
     alpha : fraction of each class's training samples whose colour agrees with the digit
-    per_class : training samples of each class, at most 150; all other images are for testing
+    per_class : training samples of each class
+    val_per_class : as many validation samples, coloured like the training set; at most 150 of both. All other images
+        are for testing
 
     Returns
     -------
     train : 10 * per_class images (3, 8, 8), uint8, with the views "core" (grey) and "spurious" (colour, no shape)
     test : every other image in all ten colours, with the same views
+    val_iid : 10 * val_per_class images like those of `train`, or None
 
     >>> train, test = load(seed=0)[:2]
     >>> len(train), len(test), int(train.groups.minority.sum())
@@ -57,28 +60,46 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120) -> Splits:
         raise InputError(f"alpha must be in [0, 1], got {alpha:g}: the fraction whose colour agrees with the digit")
     if not 2 <= per_class <= 150:
         raise InputError(f"per_class must be in 2 .. 150, got {per_class}: the smallest class has 174 images")
+    if not 0 <= val_per_class <= 150 - per_class:
+        raise InputError(
+            f"val_per_class must be in 0 .. {150 - per_class}, got {val_per_class}: with {per_class} for training, the "
+            "smallest class has no more to give"
+        )
     from sklearn.datasets import load_digits
 
     images, digits = load_digits(return_X_y=True)
     rng = generator(seed, "digits")
-    conflicts = round((1 - alpha) * per_class)
-    train_rows, train_colours, test_rows = [], [], []
+    rows: dict[str, list[IntArray]] = {"training": [], "validation": [], "test": []}
+    colours: dict[str, list[IntArray]] = {"training": [], "validation": []}
     for digit in range(10):
-        rows = rng.permutation(np.flatnonzero(digits == digit))
-        train_rows.append(rows[:per_class])
-        test_rows.append(rows[per_class:])
+        shuffled = rng.permutation(np.flatnonzero(digits == digit))
+        cuts = [per_class, per_class + val_per_class]
         others = (digit + 1 + rng.permutation(9)) % 10
-        colours = np.full(per_class, digit)
-        colours[:conflicts] = np.resize(others, conflicts)
-        train_colours.append(colours)
-    train = np.concatenate(train_rows)
-    test = np.repeat(np.concatenate(test_rows), 10)
+        for part, chosen in zip(rows, np.split(shuffled, cuts), strict=True):
+            rows[part].append(chosen)
+            if part in colours:
+                colours[part].append(_biased_colours(digit, others, len(chosen), alpha))
+    test = np.repeat(np.concatenate(rows["test"]), 10)
     colours_at_test = np.tile(np.arange(10), len(test) // 10)
+
+    def like_training(part: str) -> Dataset:
+        at = np.concatenate(rows[part])
+        return _coloured(images[at], digits[at], np.concatenate(colours[part]), at, f"digits, {part}")
+
     return Splits(
-        _coloured(images[train], digits[train], np.concatenate(train_colours), train, "digits, training"),
+        like_training("training"),
         # Ten samples of one image need ten ids; a training id must not tell the colour.
         _coloured(images[test], digits[test], colours_at_test, 10 * test + colours_at_test, "digits, test"),
+        val_iid=like_training("validation") if val_per_class else None,
     )
+
+
+def _biased_colours(digit: int, others: IntArray, n: int, alpha: float) -> IntArray:
+    """Return the colours of n samples of a digit: the first few in other colours, the rest in its own."""
+    conflicts = round((1 - alpha) * n)
+    colours = np.full(n, digit)
+    colours[:conflicts] = np.resize(others, conflicts)
+    return colours
 
 
 def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, ids: IntArray, name: str) -> Dataset:

@@ -39,8 +39,10 @@ def train_biased(
 
     def reweight(epoch: int) -> None:
         losses = curves.table[epoch]
-        literal = settings.score.weight_update == "literal"
-        log_weights.copy_(literal_update(losses) if literal else class_update(losses, feed.labels, classes))
+        if settings.score.weight_update == "literal":
+            log_weights.copy_(literal_update(losses))
+        elif settings.score.weight_update == "class":
+            log_weights.copy_(class_update(losses, feed.labels, classes))
 
     fit(
         net,
@@ -68,11 +70,12 @@ def train_core(
     seed: int,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
+    watch: Callable[[int, Tensor], None] | None = None,
 ) -> Tensor:
     """Stage 2: train `net` in place into the core model f_c and return TCSL_c, (n,).
 
     Weights start afresh from 1 / n_y. What is minimised is corrected by the frozen biased model (equation 2); what is
-    recorded is the loss of f_c's own logits.
+    recorded is the loss of f_c's own logits. `watch` is called after each epoch (1, 2, ...) with TCSL_c so far.
     """
     epochs = settings.core_epochs
     steps = steps_of(len(feed), settings.train, epochs)
@@ -91,9 +94,10 @@ def train_core(
         steps=steps,
         seed=seed,
         log_weights=class_balanced(feed.labels, feed.data.num_classes),
-        objective=logit_correction(log_f_s),
+        objective=logit_correction(log_f_s, settings.score.correction),
         recorder=total,
         record=settings.score.record,
+        after_epoch=None if watch is None else lambda epoch: watch(epoch + 1, total.mean(epoch + 1)),
         checkpoint=checkpoint,
         report=report,
     )

@@ -159,7 +159,9 @@ def fit(
                 for batch, logits in evaluate_batches(net, feed):
                     recorder.record(clock, batch.indices, cross_entropy(logits, batch).recorded)
             mean_loss = float(total) / len(batches)
-            checked = [total, *([recorder.table] if recorder else []), *net.parameters()]
+            checked = [total, *([recorder.table] if recorder else [])]
+            if checkpoint is not None or epoch + 1 == epochs:
+                checked += net.parameters()  # without a checkpoint, the next epoch's losses tell
             if epoch + 1 == epochs:
                 checked.append(_last_logits(net, feed, order[: batches[0]]))
             if not all_finite(checked):

@@ -39,7 +39,7 @@ def cross_entropy(logits: Tensor, batch: Batch) -> Losses:
     return Losses(losses, losses)
 
 
-def logit_correction(log_biased: Callable[[Batch], Tensor]) -> Objective:
+def logit_correction(log_biased: Callable[[Batch], Tensor], strength: float = 1.0) -> Objective:
     """Return the core model's objective, equation (2).
 
     Minimised is the cross entropy of f_c(x) + log f_s(x); recorded is that of f_c(x) alone, from the same logits.
@@ -47,6 +47,7 @@ def logit_correction(log_biased: Callable[[Batch], Tensor]) -> Objective:
     Parameters
     ----------
     log_biased : from a batch to the frozen biased model's log-probabilities (batch, classes)
+    strength : what they are multiplied by; 0 leaves plain training
 
     >>> import torch
     >>> batch = Batch(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([0]))
@@ -56,7 +57,7 @@ def logit_correction(log_biased: Callable[[Batch], Tensor]) -> Objective:
     """
 
     def objective(logits: Tensor, batch: Batch) -> Losses:
-        corrected = F.cross_entropy(logits + log_biased(batch), batch.labels, reduction="none")
+        corrected = F.cross_entropy(logits + strength * log_biased(batch), batch.labels, reduction="none")
         return Losses(corrected, F.cross_entropy(logits.detach(), batch.labels, reduction="none"))
 
     return objective
