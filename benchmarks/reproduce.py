@@ -37,7 +37,7 @@ from tcsl.training.views import logits_of
 
 PROFILES = {"core": "default", "tcsl_cs": "default", "tcsl_cs_fast": "fast", "tcsl_cs_paper": "paper"}
 METHODS = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper", "tcsl_cs_fast")
-SNAPSHOTS = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which TCSL_c so far is kept
+SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
 
 def settings_of(options, profile, seed, ratio, schedule=True):
@@ -90,24 +90,47 @@ class Campaign:
             curves = train_biased(biased, job.feed, settings, seed=seed, report=job.report)
             middle = time.perf_counter()
             core = job.fresh_net("core")
-            kept = {round(part * settings.core_epochs) for part in SNAPSHOTS}
+            marks = {round(part * settings.core_epochs) for part in SHORTER}
 
             def watch(epoch, tcsl_c):
-                if epoch in kept:
-                    snapshots[f"tcsl_c_{epoch}"] = tcsl_c.cpu().numpy().astype(np.float16)
+                if epoch in marks:
+                    snapshots[epoch] = tcsl_c.cpu().numpy()
 
             tcsl_c = train_core(core, biased, job.feed, settings, seed=seed, report=job.report, watch=watch)
             seconds = {"biased": middle - started, "core": time.perf_counter() - middle}
             arrays = {"curves": curves.cpu().numpy().astype(np.float16), "tcsl_c": tcsl_c.cpu().numpy()}
+            shorter = self.shorter(arrays["curves"].astype(np.float32), arrays["tcsl_c"], snapshots, settings)
             if self.judged is not None:
                 arrays["biased_val"] = logits_of(biased, self.judged).argmax(1).cpu().numpy().astype(np.int8)
-            np.savez_compressed(path, **arrays, **snapshots)
-            self.write(f"core-{profile}", seed, None, core, settings, seconds, epochs)
+            np.savez_compressed(path, **arrays)
+            self.write(f"core-{profile}", seed, None, core, settings, seconds, epochs, shorter=shorter)
         stored = dict(np.load(path, allow_pickle=False))
         stored["curves"] = stored["curves"].astype(np.float32)
         return stored
 
-    def write(self, method, seed, ratio, net, settings, seconds, epochs, indices=None, found=None):
+    def shorter(self, curves, tcsl_c, snapshots, settings):
+        """Return what fewer epochs of either stage would have selected: overlap with the coreset, minority in it."""
+        labels, minority = self.splits.train.numpy_labels, self.splits.train.groups.minority
+
+        def select(curves, tcsl_c, g_high=None):
+            return select_tcsl_cs(curves, tcsl_c, labels, settings.select, seed=settings.seed, g_high=g_high)
+
+        whole = select(curves, tcsl_c)
+
+        def compare(other):
+            return {
+                "overlap": len(np.intersect1d(other.indices, whole.indices)) / len(whole.indices),
+                "minority": int(minority[other.indices].sum()),
+                "g_high": int(other.g_high.sum()),
+            }
+
+        parts = dict.fromkeys(max(1, round(part * curves.shape[1])) for part in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0))
+        return {
+            "T_s": {epoch: compare(select(curves[:, :epoch], tcsl_c)) for epoch in parts},
+            "T_c": {epoch: compare(select(curves, so_far, whole.g_high)) for epoch, so_far in snapshots.items()},
+        }
+
+    def write(self, method, seed, ratio, net, settings, seconds, epochs, indices=None, found=None, shorter=None):
         groups = self.splits.train.groups
         predicted = logits_of(net, self.tests).argmax(1).cpu().numpy()
         evaluation = evaluate_predictions(predicted, self.splits.test, train_groups=groups).as_dict()
@@ -141,6 +164,7 @@ class Campaign:
                 "groups": np.bincount(groups.group[indices], minlength=len(groups.names)).tolist(),
             },
             "g_high": found,
+            "shorter": shorter,
             "environment": describe_environment()
             | {"command": f"python benchmarks/reproduce.py {' '.join(sys.argv[1:])}"},
         }

@@ -6,7 +6,9 @@ python docs/generate.py --check    exit with 1 where a block is not what the rec
 
 import json
 import re
+import statistics
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -85,16 +87,111 @@ def choices():
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
-def benchmark(name):
+def benchmark(name, part="rows"):
     record = read(name)
-    columns = list(record["rows"][0])
+    columns = list(record[part][0])
 
     def cell(value):
+        if value is None:
+            return ""
         if isinstance(value, float):
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         return f"{value:,}" if isinstance(value, int) else str(value)
 
-    return table(columns, [[cell(row[c]) for c in columns] for row in record["rows"]]) + source(record)
+    return table(columns, [[cell(row[c]) for c in columns] for row in record[part]]) + source(record)
+
+
+def agreement():
+    record = read("benchmark-engine")
+    rows = [[row["data"], row["way"], f"{row['TCSL_s']:.4f}", f"{row['TCSL_c']:.4f}"] for row in record["agreement"]]
+    return table(["data", "compared with one CPU thread", "TCSL_s", "TCSL_c"], rows) + source(record)
+
+
+METHODS = {
+    "cb_erm": "CB ERM, everything",
+    "random": "Random",
+    "rgbal": "RGbal, told the groups",
+    "tcsl_cs_paper": "TCSL-CS, profile paper",
+    "tcsl_cs": "TCSL-CS, profile default",
+    "tcsl_cs_fast": "TCSL-CS, profile fast",
+    "core-default": "f_c itself",
+}
+
+
+def reproduction(dataset):
+    """One table for each schedule, augmentation and ratio that has records; the paper's numbers beside them."""
+    printed = read("paper")[dataset]
+    cells = defaultdict(list)
+    for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
+        record = json.loads(path.read_text())
+        augment = path.name.split("-")[2]
+        cells[record["epochs"], augment, record["ratio"] or "", record["method"]].append(record)
+    whole = [key for key in cells if key[2] == ""]
+    settings = sorted({key[:3] for key in cells if key[2] != ""})
+    return "\n\n".join(_reproduced(cells, whole, one, printed) for one in settings)
+
+
+def _reproduced(cells, whole, one, printed):
+    epochs, augment, ratio = one
+    rows = []
+    for method, title in METHODS.items():
+        key = (epochs, augment, "" if (epochs, augment, "", method) in whole else ratio, method)
+        records = cells.get(key)
+        if not records:
+            continue
+        parts = {name: [r["evaluation"][name] for r in records] for name in ("average", "weighted_average")}
+        found = [r["g_high"] for r in records if r.get("g_high")]
+        kept = [r["coreset"]["minority"] / r["coreset"]["of"] for r in records if r["coreset"]]
+        cells_ = [r["evaluation"]["wga_cells"] for r in records if r["evaluation"]["wga_cells"] is not None]
+        paper = printed.get(method.removesuffix("_paper"), {}).get(f"{key[2]}")
+        rows.append(
+            [
+                title,
+                _spread([r["wga"] for r in records]),
+                _spread(cells_),
+                _spread(parts["average"]),
+                _spread(parts["weighted_average"]),
+                _plain([f["recall"] for f in found])
+                + (" / " if found else "")
+                + _plain([f["precision"] for f in found]),
+                _plain(kept),
+                f"{statistics.mean(sum(r['seconds'].values()) for r in records):.0f}",
+                ", ".join(str(r["seed"]) for r in records),
+                "" if paper is None else f"{paper[0]:.2f} ({paper[1]:.2f})",
+            ]
+        )
+    header = [
+        f"T = {epochs}, augmentation {augment}, r = {ratio:g}",
+        "WGA",
+        "WGA, finer cells",
+        "plain average",
+        "weighted average",
+        "G_high: recall / precision",
+        "minority kept",
+        "seconds",
+        "seeds",
+        "the paper: WGA (average)",
+    ]
+    records = [r for key, group in cells.items() if key[:2] == one[:2] for r in group]
+    weights, commits = (
+        {r[k] if k == "weights" else r["environment"]["commit"][:10] for r in records} for k in ("weights", "commit")
+    )
+    about = records[0]["environment"]
+    return table(header, rows) + (
+        f"\n\nWeights {', '.join(sorted(weights))}; {about['gpu']}, torch {about['packages']['torch']}, commits "
+        f"{', '.join(sorted(commits))}. Seconds are those of the final training, or of both stages for f_c."
+    )
+
+
+def _spread(values):
+    if not values:
+        return ""
+    mean = f"{100 * statistics.mean(values):.1f}"
+    return f"{mean} ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else mean
+
+
+def _plain(values):
+    return f"{statistics.mean(values):.2f}" if values else ""
 
 
 BLOCKS = {
@@ -104,6 +201,12 @@ BLOCKS = {
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
     "benchmark-table": lambda: benchmark("benchmark-table"),
+    "benchmark-engine": lambda: benchmark("benchmark-engine"),
+    "benchmark-engine-cpu": lambda: benchmark("benchmark-engine-cpu"),
+    "benchmark-engine-memory": lambda: benchmark("benchmark-engine", "memory"),
+    "agreement": agreement,
+    "reproduction-waterbirds": lambda: reproduction("waterbirds"),
+    "reproduction-cmnist": lambda: reproduction("cmnist"),
 }
 
 

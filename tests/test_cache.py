@@ -154,6 +154,20 @@ def test_a_changed_file_is_decoded_again(tmp_path):
     assert len(cache.entries()) == 3
 
 
+def test_only_the_training_images_are_decoded_where_only_they_are_wanted(tmp_path):
+    data = tmp_path / "data"
+    for split in ("train", "val", "test"):
+        for label in ("a", "b"):
+            (data / split / label).mkdir(parents=True)
+            for i in range(4):
+                noise(i).save(data / split / label / f"{i}.png")
+    (data / "test" / "a" / "0.png").write_bytes(b"no image")
+    found = tcsl.load(data, only_train=True)
+    assert (len(found.train), found.val, found.test) == (8, None, None)
+    with pytest.raises(InputError, match=r"0\.png"):
+        tcsl.load(data)
+
+
 def test_folders_whose_files_look_the_same_are_told_apart(tmp_path):
     """Archives often give all files one time, and images without compression have one size."""
     found = []

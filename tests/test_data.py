@@ -37,6 +37,18 @@ def test_digits_at_test_come_in_all_ten_colours():
     assert (np.bincount(test.groups.cell) >= 54).all()
 
 
+def test_digits_for_validation_are_coloured_like_those_for_training():
+    plain, splits = load(0), load(0, val_per_class=30)
+    assert torch.equal(plain.train.inputs, splits.train.inputs)
+    assert plain.val_iid is None
+    counts = np.bincount(splits.val_iid.groups.group, minlength=20).reshape(10, 2)
+    assert counts.tolist() == [[28, 2]] * 10
+    ids = [set(splits.train.ids), set(splits.val_iid.ids), set(splits.test.ids // 10)]
+    assert sum(map(len, ids)) == len(set.union(*ids)) == 1797
+    with pytest.raises(InputError, match=r"val_per_class must be in 0 \.\. 30, got 31"):
+        load(0, val_per_class=31)
+
+
 def test_digits_ids_do_not_tell_the_group():
     """An id is the image's number in scikit-learn's set, whatever its colour."""
     first, second = load(0, alpha=0.95).train, load(0, alpha=0.5).train

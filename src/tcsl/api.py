@@ -108,7 +108,7 @@ def score(
     ((40, 4), (40,))
     """
     resolved = _settings(settings, data, profile=profile, net=net, seed=seed)
-    train_set = as_dataset(_loaded(data, resolved), name="training data")
+    train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     path = None if out is None else Path(out)
     work = {"work": "score"}
     with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
@@ -133,7 +133,7 @@ def csl(
     (40,)
     """
     resolved = _settings(settings, data, net=net, seed=seed)
-    train_set = as_dataset(_loaded(data, resolved), name="training data")
+    train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     with opened_job(train_set, resolved, net=net, work={"work": "csl"}, path=None, report=report) as job:
         hidden = job.hiding_groups()
         losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
@@ -184,7 +184,7 @@ def train(
     torch.Size([1, 2])
     """
     resolved = _settings(settings, data, net=net, seed=seed)
-    train_set = as_dataset(_loaded(data, resolved), name="training data")
+    train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     if coreset is not None:
         _check_fits(coreset, train_set)
     path = None if out is None else Path(out)
@@ -226,12 +226,12 @@ def evaluate(
     return evaluate_net(model, test_set, train_set, resolved.device)
 
 
-def _loaded(data: Data, settings: Settings) -> Data:
+def _loaded(data: Data, settings: Settings, *, only_train: bool = False) -> Data:
     """Load what was given by name; other things stay as they are."""
     if not isinstance(data, str | Path):
         return data
     named = settings.data.model_copy(update={"name": source_name(data)})
-    return load_dataset(settings.model_copy(update={"data": named}))
+    return load_dataset(settings.model_copy(update={"data": named}), only_train=only_train)
 
 
 def _settings(

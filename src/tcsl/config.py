@@ -104,9 +104,9 @@ class SelectSettings(_Section):
     max_iterations: int = Field(200, ge=1, description="of wKMeans, for each start")
     tau: float = Field(0.4, ge=0, description="r >= tau: the lowest TCSL_c (SelectBot); below: over bins (SelectHist)")
     bins: int = Field(50, ge=1, description="B, bins of SelectHist")
-    fill: Literal["class", "global"] = Field(
-        "class",
-        description="fill what G_high leaves by the classes' shares, or over all classes at once as printed",
+    fill: Literal["equal", "class", "global"] = Field(
+        "equal",
+        description="what G_high leaves: so that classes end equal, by the classes' shares, or over all as printed",
     )
 
 

@@ -161,7 +161,7 @@ def _matched(coreset: Coreset, settings: Settings, class_names: Sequence[str]) -
     if data.name in DATASETS and DATASETS.get(data.name).read is None:
         from tcsl.running import load_dataset
 
-        manifest = manifest_of({"train": load_dataset(settings).train}, data.name)
+        manifest = manifest_of({"train": load_dataset(settings, only_train=True).train}, data.name)
     else:
         columns = parse_columns(data.columns)
         manifest = read(data.name, root=data.root, columns=columns, on_bad="skip", options=data.options)

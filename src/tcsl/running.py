@@ -197,7 +197,7 @@ def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str,
     """Return the final models of a run on a dataset that has a name, which is loaded unless given."""
     folder = RunFolder.find(Path(path))
     settings = folder.settings()
-    data = load_dataset(settings).train if train_set is None else train_set
+    data = load_dataset(settings, only_train=True).train if train_set is None else train_set
     job = Job(Feed.of(data, choose(settings.device), how="stream"), settings, settings.train.net, folder)
     names = {"run": settings.methods, "train": ("final",), "score": ()}[folder.data()["work"]]
     if not names:
@@ -220,8 +220,8 @@ def check_same_data(folder: RunFolder, train_set: Dataset, test_set: Dataset | N
         )
 
 
-def load_dataset(settings: Settings, progress: Progress | None = None) -> Splits:
-    """Make or read the dataset that the settings name."""
+def load_dataset(settings: Settings, progress: Progress | None = None, *, only_train: bool = False) -> Splits:
+    """Make or read the dataset that the settings name; `only_train` spares the decoding of the other splits."""
     data = settings.data
     return load(
         data.name,
@@ -233,6 +233,7 @@ def load_dataset(settings: Settings, progress: Progress | None = None) -> Splits
         val_fraction=data.val_fraction,
         val_seed=data.val_seed,
         options=data.options,
+        only_train=only_train,
         progress=progress,
     )
 

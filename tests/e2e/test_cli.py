@@ -213,7 +213,7 @@ def test_config_show(tcsl_command):
     _, out, _ = tcsl_command("config", "show", "--compare")
     assert "select.losses: default 'bounded', fast 'bounded', paper 'raw'" in out
     _, out, _ = tcsl_command("config", "show", "--compare", "--json")
-    assert json.loads(out)["select.fill"] == {"default": "class", "fast": "class", "paper": "global"}
+    assert json.loads(out)["select.fill"] == {"default": "equal", "fast": "equal", "paper": "global"}
     _, out, _ = tcsl_command("config", "show", "--json", "--set", "train.epochs=100")
     assert json.loads(out)["train.epochs"] == 100
     assert "# biased_epochs = 10" in tcsl_command("config", "show", "--set", "train.epochs=100")[1]

@@ -6,7 +6,7 @@ import torch
 
 from tcsl.data.dataset import make_dataset
 from tcsl.data.groups import make_groups
-from tcsl.evaluation import evaluate_predictions, identification
+from tcsl.evaluation import balanced_by_bias, evaluate_predictions, identification
 
 # Six test samples: class, attribute, prediction.
 LABELS = np.array([0, 0, 0, 1, 1, 1])
@@ -83,3 +83,13 @@ def test_identification_by_hand():
 def test_identification_without_a_minority():
     found = identification(np.zeros(2, np.float32), np.zeros(2, bool), np.zeros(2, bool))
     assert (found["recall"], found["precision"], found["auc"]) == (None, None, None)
+
+
+def test_the_criterion_without_groups_is_the_mean_over_label_and_whether_the_biased_model_is_right():
+    labels = np.array([0, 0, 0, 0, 1, 1, 1])
+    biased = np.array([0, 0, 0, 1, 1, 0, 0])
+    predicted = np.array([0, 0, 1, 0, 0, 1, 0])
+    # label 0: right 2 of 3, wrong 1 of 1; label 1: right 0 of 1, wrong 1 of 2
+    assert balanced_by_bias(predicted, biased, labels) == pytest.approx((2 / 3 + 1 + 0 + 1 / 2) / 4)
+    order = np.array([6, 0, 3, 1, 5, 2, 4])
+    assert balanced_by_bias(predicted[order], biased[order], labels[order]) == pytest.approx(13 / 24)

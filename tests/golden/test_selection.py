@@ -8,7 +8,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.fill import select_bottom, select_histogram
-from tcsl.selection.quota import quota, round_robin, shares
+from tcsl.selection.quota import level, quota, round_robin, shares
 from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
 from tcsl.selection.wkmeans import wkmeans
 
@@ -150,7 +150,9 @@ def test_quota_refuses(ratio, message):
         quota(ratio, 50)
 
 
-def test_shares_and_round_robin_refuse_more_than_there_is():
+def test_what_is_divided_is_no_more_than_there_is():
+    with pytest.raises(InputError, match="cannot divide 5"):
+        level(5, np.array([1, 1]), np.array([2, 2]))
     with pytest.raises(InputError, match="cannot divide 5"):
         shares(5, np.array([1, 1]), np.array([2, 2]))
     with pytest.raises(InputError, match="cannot take 5"):
@@ -173,10 +175,26 @@ def test_g_high_comes_first_and_the_lowest_tcsl_c_fills():
     assert found.indices.tolist() == [0, 1, 2, 8, 9]
 
 
+def test_equal_filling_levels_the_classes_counting_g_high():
+    # Seven of class 0 and three of class 1; G_high has samples 0 and 1, both of class 0. Six are kept, so four are
+    # left: with all three of class 1 and one of class 0, both classes have three.
+    labels = np.array([0] * 7 + [1] * 3)
+    g_high = np.arange(10) < 2
+    settings = SelectSettings(ratio=0.6, tau=0)
+    equal = select_coreset(g_high, TCSL_C, labels, settings, seed=0)
+    assert equal.tolist() == [0, 1, 2, 7, 8, 9]
+    # By shares, 0.7 and 0.3 of the four: three and one.
+    shared = select_coreset(g_high, TCSL_C, labels, settings.model_copy(update={"fill": "class"}), seed=0)
+    assert shared.tolist() == [0, 1, 2, 3, 4, 7]
+    # Where class 1 has no more to give, class 0 takes the rest.
+    most = select_coreset(g_high, TCSL_C, labels, settings.model_copy(update={"ratio": 0.8}), seed=0)
+    assert most.tolist() == [0, 1, 2, 3, 4, 7, 8, 9]
+
+
 def test_filling_by_class_keeps_the_classes_shares():
     # 2 left, one for each class: the lowest of class 0 is sample 0; class 1 is scored the other way round.
     tcsl_c = np.where(LABELS == 1, 100 - TCSL_C, TCSL_C).astype(np.float32)
-    by_class = select_tcsl_cs(CURVES, tcsl_c, LABELS, SelectSettings(ratio=0.4, tau=0), seed=0)
+    by_class = select_tcsl_cs(CURVES, tcsl_c, LABELS, SelectSettings(ratio=0.4, tau=0, fill="class"), seed=0)
     assert by_class.indices.tolist() == [0, 7, 8, 9]
     everywhere = select_tcsl_cs(CURVES, tcsl_c, LABELS, SelectSettings(ratio=0.4, tau=0, fill="global"), seed=0)
     assert everywhere.indices.tolist() == [0, 2, 8, 9]

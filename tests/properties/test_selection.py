@@ -11,7 +11,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import TcslWarning
 from tcsl.selection.baselines import select_rgbal
 from tcsl.selection.fill import select_histogram
-from tcsl.selection.quota import quota, round_robin, shares
+from tcsl.selection.quota import level, quota, round_robin, shares
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
 
@@ -26,7 +26,7 @@ def cluster(rows, weights, start, **more):
     return wkmeans(rows, weights.astype(np.float32), rng=np.random.default_rng(0), initial=start[None], **more)
 
 
-@given(seeds, st.integers(1, 60), st.floats(0.02, 1), st.sampled_from(["class", "global"]), st.booleans())
+@given(seeds, st.integers(1, 60), st.floats(0.02, 1), st.sampled_from(["equal", "class", "global"]), st.booleans())
 def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, n)
@@ -104,6 +104,18 @@ def test_blocks_do_not_change_the_answer(seed, n):
         patch.setattr("tcsl.selection.wkmeans._BLOCK_VALUES", 32)
         parts = cluster(rows, weights, start)
     assert np.array_equal(whole.second, parts.second)
+
+
+@given(seeds, st.integers(0, 60), st.integers(1, 8))
+def test_level_gives_one_at_a_time_to_the_lowest_that_is_open(seed, total, parts):
+    rng = np.random.default_rng(seed)
+    held, limits = rng.integers(0, 9, parts), rng.integers(0, 9, parts)
+    total = min(total, int(limits.sum()))
+    given_ = np.zeros_like(limits)
+    for _ in range(total):
+        height = np.where(given_ < limits, held + given_, 10**6)
+        given_[height.argmin()] += 1
+    assert level(total, held, limits).tolist() == given_.tolist()
 
 
 @given(seeds, st.integers(0, 30), st.integers(1, 12))

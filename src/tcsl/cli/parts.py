@@ -52,7 +52,7 @@ def score(
     from tcsl.running import load_dataset
 
     with reading(quiet=quiet) as progress:
-        data = load_dataset(settings, progress).train
+        data = load_dataset(settings, progress, only_train=True).train
     with resumable(out), ProgressBars({settings.seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
             data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(settings.seed, epoch)

@@ -26,6 +26,7 @@ def load(
     val_fraction: float = 0.1,
     val_seed: int = 0,
     options: Mapping[str, Any] | None = None,
+    only_train: bool = False,
     progress: Progress | None = None,
 ) -> Splits:
     """Load a dataset.
@@ -40,6 +41,7 @@ def load(
     on_bad : whether a bad sample is an error or is left out
     val_fraction, val_seed : the validation split that is made where there is none; not for known datasets
     options : of a known dataset, such as alpha
+    only_train : do not decode the images of the other splits; they are None then
     progress : called with what is done, how far it is, and of how much
 
     >>> len(load("digits", options={"per_class": 20}).train)
@@ -57,5 +59,6 @@ def load(
         on_bad=on_bad,
         val_fraction=val_fraction if known is None else 0.0,
         val_seed=val_seed,
+        only_train=only_train,
         progress=progress,
     )

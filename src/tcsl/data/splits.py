@@ -34,6 +34,7 @@ def load_manifest(
     on_bad: OnBad = "error",
     val_fraction: float = 0.0,
     val_seed: int = 0,
+    only_train: bool = False,
     progress: Progress | None = None,
 ) -> Splits:
     """Check, split and decode.
@@ -43,6 +44,7 @@ def load_manifest(
     transform, fallback : as in `tcsl.data.cache.decode`
     val_fraction : where there is no validation split, this part of each class's training samples becomes one
     val_seed : which samples those are
+    only_train : leave the other splits undecoded, and out
     """
     try:
         manifest = check_rows(manifest, on_bad)
@@ -64,7 +66,7 @@ def load_manifest(
         else:
             _log.info(f"{manifest.name} has no validation split, and too few samples of each class to make one")
     parts: dict[str, _Part] = {}
-    for split in ("train", "val", "test"):
+    for split in ("train",) if only_train else ("train", "val", "test"):
         if len(rows[split]):
             applied = parts["train"].facts.get("transform", transform) if parts else transform
             parts[split] = _decoded(manifest.take(rows[split]), split, applied, fallback, progress)
@@ -72,7 +74,8 @@ def load_manifest(
     settle(manifest.name, bad, on_bad)
     left = np.bincount(parts["train"].manifest.labels.codes, minlength=len(manifest.labels.names))
     if left.min() < 2:  # a class lost its images: again, without it
-        kept = np.sort(np.concatenate([rows[split][part.kept] for split, part in parts.items()]))
+        good = {split: rows[split][parts[split].kept] if split in parts else rows[split] for split in rows}
+        kept = np.sort(np.concatenate(list(good.values())))
         return load_manifest(
             replace(manifest.take(kept), skipped=(*manifest.skipped, *bad)),
             transform=transform,
@@ -80,6 +83,7 @@ def load_manifest(
             on_bad=on_bad,
             val_fraction=val_fraction,
             val_seed=val_seed,
+            only_train=only_train,
             progress=progress,
         )
     _check_shapes(manifest.name, parts)

@@ -53,6 +53,28 @@ def shares(total: int, sizes: IntArray, limits: IntArray) -> IntArray:
     return out
 
 
+def level(total: int, held: IntArray, limits: IntArray) -> IntArray:
+    """Divide `total` among parts that hold some already: they end as equal as can be, none given above its limit.
+
+    >>> level(5, np.array([4, 1, 2]), np.array([9, 9, 9])).tolist()
+    [0, 3, 2]
+    """
+    if total > limits.sum():
+        raise InputError(f"cannot divide {total} among parts that hold {int(limits.sum())}")
+    given = np.zeros_like(limits)
+    while (left := total - int(given.sum())) > 0:
+        height, open_ = held + given, given < limits
+        lowest = height[open_].min()
+        low = np.flatnonzero(open_ & (height == lowest))
+        higher = height[open_ & (height > lowest)]
+        rise = min(left // len(low), int((limits - given)[low].min()), *(int(h - lowest) for h in higher))
+        if rise:
+            given[low] += rise
+        else:
+            given[low[:left]] += 1
+    return given
+
+
 def round_robin(total: int, sizes: IntArray) -> IntArray:
     """Return how many each bin gives when bins are visited in turn, one sample a visit, until `total` is reached.
 

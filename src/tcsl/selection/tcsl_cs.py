@@ -11,7 +11,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.selection.fill import select_bottom, select_histogram
-from tcsl.selection.quota import quota, shares
+from tcsl.selection.quota import level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
 from tcsl.types import BoolArray, FloatArray, IntArray
 
@@ -74,7 +74,8 @@ def select_coreset(
     """Stage 2: return the indices of exactly floor(r n) samples, ascending.
 
     All of G_high, or a uniform sample of it where it exceeds the quota; what is left is filled from G_low by TCSL_c:
-    the lowest (r >= tau) or one of each bin in turn (r < tau), over all classes at once or by the classes' shares.
+    the lowest (r >= tau) or one of each bin in turn (r < tau), so that the classes end as equal as they can, by the
+    classes' shares in the data, or over all classes at once.
     Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
     bins are not reached.
 
@@ -116,7 +117,7 @@ def _fill(
     classes = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=classes)
     available = np.bincount(labels[low], minlength=classes)
-    wanted = shares(count, sizes, available)
+    wanted = shares(count, sizes, available) if settings.fill == "class" else level(count, sizes - available, available)
     return np.concatenate([pick(low[labels[low] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
 
 
@@ -126,7 +127,7 @@ def _warn_of_lost_classes(labels: IntArray, chosen: IntArray) -> None:
     if len(lost):
         warnings.warn(
             f"the coreset has no sample of class {', '.join(map(str, lost))}: a model trained on it cannot predict "
-            "them; use a larger ratio, or fill='class'",
+            "them; use a larger ratio, or fill='equal'",
             TcslWarning,
             stacklevel=3,
         )

@@ -30,13 +30,16 @@ _WARM_UP = 3  # steps of each batch size before it is captured: libraries set th
 def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
     """Return how this training is run: plain, captured or compiled.
 
-    Plain where inputs are streamed, and for nets that draw random numbers, whose generator a graph would freeze.
+    Plain where inputs are streamed, and for nets that draw random numbers, whose generator a graph would freeze. What
+    a net of the caller's does cannot be known: it is run plainly unless `device.engine` says otherwise.
     """
     hardware = feed.hardware
-    if hardware.device.type != "cuda" or not feed.resident or draws_numbers(net):
+    if hardware.device.type != "cuda" or not feed.resident or any(map(_drops, net.modules())):
         return "plain"
     if hardware.engine != "auto":
         return hardware.engine
+    if draws_numbers(net):
+        return "plain"
     return "compiled" if steps >= COMPILE_PAYS else "captured"
 
 
@@ -56,13 +59,16 @@ def draws_numbers(net: nn.Module) -> bool:
     (False, True)
     """
 
-    def may(module: nn.Module) -> bool:
-        chance = getattr(module, "p", getattr(module, "drop_prob", 0.0))
-        if "drop" in type(module).__name__.lower():
-            return bool(chance)
-        return type(module).__module__.partition(".")[0] not in ("torch", "torchvision", "timm", "tcsl")
+    def known(module: nn.Module) -> bool:
+        return type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm", "tcsl")
 
-    return any(may(module) for module in net.modules())
+    return any(_drops(module) or not known(module) for module in net.modules())
+
+
+def _drops(module: nn.Module) -> bool:
+    """Tell whether a module is some dropout with a chance to drop."""
+    chance = getattr(module, "p", getattr(module, "drop_prob", 0.0))
+    return "drop" in type(module).__name__.lower() and bool(chance)
 
 
 @dataclass

@@ -1,0 +1,226 @@
+"""What benchmarks/choices.py tries: data made of the embedded digits; ways of scoring, clustering, filling."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tcsl.data.dataset import Splits, make_dataset
+from tcsl.data.digits import load
+from tcsl.data.groups import make_groups
+from tcsl.seeds import generator
+from tcsl.selection.fill import select_histogram
+from tcsl.selection.tcsl_cs import select_coreset
+from tcsl.selection.wkmeans import wkmeans
+
+
+class Case(NamedTuple):
+    """What a way of selecting may look at."""
+
+    curves: np.ndarray
+    tcsl_s: np.ndarray
+    tcsl_c: np.ndarray
+    labels: np.ndarray
+    g_high: np.ndarray
+    settings: object
+    rng: np.random.Generator
+
+
+class Trial(NamedTuple):
+    """What is changed: settings, the number of runs whose scores are averaged, how G_high or the coreset is found."""
+
+    part: str
+    settings: Mapping = MappingProxyType({})
+    runs: int = 1
+    high: object = None
+    choose: object = None
+
+
+def cluster(case, rows, weights, losses="bounded"):
+    """Return the cluster of higher mean TCSL_s among the rows."""
+    found = wkmeans(case.curves[rows], weights[rows], rng=case.rng, losses=losses, restarts=10)
+    if found is None:
+        return np.zeros(len(rows), bool)
+    high = case.tcsl_s[rows][found.second].mean() > case.tcsl_s[rows][~found.second].mean()
+    return found.second if high else ~found.second
+
+
+def unweighted(losses):
+    return lambda case: cluster(case, np.arange(len(case.labels)), np.ones_like(case.tcsl_s), losses)
+
+
+def by_class(losses):
+    def high(case):
+        out = np.zeros(len(case.labels), bool)
+        for label in np.unique(case.labels):
+            rows = np.flatnonzero(case.labels == label)
+            out[rows] = cluster(case, rows, case.tcsl_s, losses)
+        return out
+
+    return high
+
+
+def wrong_at_the_end(case):
+    return case.curves[:, -1] > np.log(2)
+
+
+def wrong_on_average(case):
+    return (1 - np.exp(-case.curves)).mean(1) > 0.5
+
+
+def random_fill(case):
+    total = int(case.settings.ratio * len(case.labels))
+    high = np.flatnonzero(case.g_high)
+    if len(high) >= total:
+        return case.rng.choice(high, total, replace=False)
+    return np.r_[high, case.rng.choice(np.flatnonzero(~case.g_high), total - len(high), replace=False)]
+
+
+def matched(k):
+    """For each class, k times as many of G_low as G_high has; the ratio follows."""
+
+    def choose(case):
+        parts = [np.flatnonzero(case.g_high)]
+        for label in np.unique(case.labels):
+            mine = case.labels == label
+            low = np.flatnonzero(mine & ~case.g_high)
+            count = min(len(low), k * int((mine & case.g_high).sum()))
+            if count:
+                parts.append(low[select_histogram(case.tcsl_c[low], count, bins=50, rng=case.rng)])
+        return np.concatenate(parts)
+
+    return choose
+
+
+def total_of(k):
+    """As many samples as k times G_high, filled by the classes' shares; the ratio follows."""
+
+    def choose(case):
+        ratio = min(1.0, k * int(case.g_high.sum()) / len(case.labels) + 1e-9)
+        return select_coreset(
+            case.g_high, case.tcsl_c, case.labels, case.settings.model_copy(update={"ratio": ratio}), seed=0
+        )
+
+    return choose
+
+
+SCORING = {
+    "literal weight update": Trial("stage 1", {"score.weight_update": "literal"}),
+    "no new weights": Trial("stage 1", {"score.weight_update": "none"}),
+    "losses recorded in evaluation": Trial("stage 1", {"score.record": "evaluation"}),
+    "T_s = 1": Trial("stage 1", {"score.biased_epochs": 1}),
+    "T_s = 2": Trial("stage 1", {"score.biased_epochs": 2}),
+    "T_s = 3": Trial("stage 1", {"score.biased_epochs": 3}),
+    "T_s = 8": Trial("stage 1", {"score.biased_epochs": 8}),
+    "T_s = 16": Trial("stage 1", {"score.biased_epochs": 16}),
+    "T_c = 4": Trial("stage 2", {"score.core_epochs": 4}),
+    "T_c = 10": Trial("stage 2", {"score.core_epochs": 10}),
+    "T_c = 20": Trial("stage 2", {"score.core_epochs": 20}),
+    "no correction": Trial("stage 2", {"score.correction": 0.0}),
+    "correction 0.5": Trial("stage 2", {"score.correction": 0.5}),
+    "scores of 3 runs": Trial("both", runs=3),
+    "scores of 3 runs, T_c = 10": Trial("both", {"score.core_epochs": 10}, runs=3),
+}
+CLUSTERING = {
+    "raw losses": Trial("wKMeans", {"select.losses": "raw"}),
+    "raw losses, no weights": Trial("wKMeans", high=unweighted("raw")),
+    "no weights": Trial("wKMeans", high=unweighted("bounded")),
+    "one clustering a class": Trial("wKMeans", high=by_class("bounded")),
+    "raw, one clustering a class": Trial("wKMeans", high=by_class("raw")),
+    "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
+    "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
+}
+FILLING = {
+    "by the classes' shares": Trial("filling", {"select.fill": "class"}),
+    "over all classes at once": Trial("filling", {"select.fill": "global"}),
+    "lowest TCSL_c": Trial("filling", {"select.tau": 0.0}),
+    "lowest TCSL_c, by the classes' shares": Trial("filling", {"select.tau": 0.0, "select.fill": "class"}),
+    "lowest TCSL_c, over all classes at once": Trial("filling", {"select.tau": 0.0, "select.fill": "global"}),
+    "10 bins": Trial("filling", {"select.bins": 10}),
+    "at random": Trial("filling", choose=random_fill),
+}
+RATIO = {
+    "r = 0.1": Trial("ratio", {"select.ratio": 0.1}),
+    "r = 0.1, by the classes' shares": Trial("ratio", {"select.ratio": 0.1, "select.fill": "class"}),
+    "r = 0.3": Trial("ratio", {"select.ratio": 0.3}),
+    "r = 0.4": Trial("ratio", {"select.ratio": 0.4, "select.tau": 0.5}),
+    "r = 0.4, lowest TCSL_c": Trial("ratio", {"select.ratio": 0.4}),
+    "r = 0.4, lowest TCSL_c, by the classes' shares": Trial("ratio", {"select.ratio": 0.4, "select.fill": "class"}),
+    "twice G_high": Trial("ratio", choose=total_of(2)),
+    "3 times G_high": Trial("ratio", choose=total_of(3)),
+    "4 times G_high": Trial("ratio", choose=total_of(4)),
+    "5 times G_high": Trial("ratio", choose=total_of(5)),
+    "in each class as many as G_high has": Trial("ratio", choose=matched(1)),
+    "in each class twice as many": Trial("ratio", choose=matched(2)),
+    "in each class 3 times as many": Trial("ratio", choose=matched(3)),
+}
+
+
+def digits(seed):
+    return load(seed, val_per_class=30)
+
+
+def uneven(seed):
+    """Digits 5 .. 9 are three tenths as frequent in training; conflicts are a twentieth of each class as before."""
+    splits = digits(seed)
+    train = splits.train
+    labels, minority = train.numpy_labels, train.groups.minority
+    rows = []
+    for digit in range(10):
+        for conflict, count in ((True, 2), (False, 34)):
+            mine = np.flatnonzero((labels == digit) & (minority == conflict))
+            rows.append(mine if digit < 5 else mine[:count])
+    rows = np.sort(np.concatenate(rows))
+    colours = train.groups.cell[rows] % 10
+    kept = make_dataset(
+        train.inputs[rows],
+        train.labels[rows],
+        class_names=train.class_names,
+        groups=make_groups(
+            labels[rows],
+            colours,
+            class_names=train.class_names,
+            attribute_names=train.groups.attribute_names,
+            majority=np.arange(10),
+            agreement=True,
+        ),
+    )
+    return Splits(kept, splits.test, val_iid=splits.val_iid)
+
+
+def halves(seed):
+    """Two classes and two colours, in the proportions of Waterbirds."""
+    splits = digits(seed)
+    rng = generator(seed, "halves")
+    names, colours = ("below 5", "5 or more"), ("red", "green")
+    paint = torch.tensor([[230, 25, 75], [60, 180, 75]]).float()
+
+    def painted(part, rows, colour):
+        labels = (part.labels[rows] >= 5).long()
+        grey = part.views["core"][rows].float() / 255
+        groups = make_groups(
+            labels.numpy(), colour, class_names=names, attribute_names=colours, majority=np.arange(2), agreement=True
+        )
+        images = (grey * paint[torch.from_numpy(colour)][:, :, None, None]).round().to(torch.uint8)
+        return make_dataset(images, labels, class_names=names, groups=groups)
+
+    def biased(part, counts):
+        rows, colour = [], []
+        for label, count in enumerate(counts):
+            mine = rng.permutation(np.flatnonzero((part.numpy_labels >= 5) == label))[:count]
+            rows.append(mine)
+            colour.append(np.where(np.arange(len(mine)) < round(0.05 * len(mine)), 1 - label, label))
+        return painted(part, np.concatenate(rows), np.concatenate(colour))
+
+    once = np.arange(0, len(splits.test), 10)  # each test image, in the first of its ten colours
+    test = painted(splits.test, np.repeat(once, 2), np.tile([0, 1], len(once)))
+    return Splits(biased(splits.train, (600, 180)), test, val_iid=biased(splits.val_iid, (150, 150)))
+
+
+DATA = {
+    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO),
+    "uneven": (uneven, FILLING | RATIO),
+    "halves": (halves, FILLING | RATIO),
+}
