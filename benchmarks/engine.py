@@ -10,6 +10,7 @@ files to the coreset, profile `fast`. With --cpu the selection and the loop on t
 """
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -217,10 +218,12 @@ def memory():
     feed = feed_of(images(n, 16, classes), "plain")
     frozen = sum(tensor.numel() for tensor in build_net("small_cnn", feed.data, seed=0).state_dict().values())
     kept = {}
-    for stage in ("erm", "biased", "core"):
+    for stage in ("warm-up", "erm", "biased", "core"):
+        gc.collect()
+        before = torch.cuda.memory_allocated()
         allocated = []
         epochs_of(feed, "small_cnn", 128, stage=stage, engine="plain", epochs=epochs, allocated=allocated)
-        kept[stage] = allocated[-1] / 4
+        kept[stage] = (allocated[-1] - before) / 4
     return [
         {"what": "images, as bytes: copies on the GPU", "measured": copies, "analysis": 1.0},
         {

@@ -24,6 +24,7 @@ from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
 
 COMPILE_PAYS = 2000  # steps of a training from which on the seconds of compiling are won back
+_IDLE: dict[torch.device, list[torch.cuda.Stream]] = {}  # reused: cuBLAS keeps 68 MB for every stream that it has seen
 _WARM_UP = 3  # steps of each batch size before it is captured: libraries set themselves up in them
 
 
@@ -134,10 +135,12 @@ def own_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     outer = torch.cuda.current_stream(device)
-    inner = torch.cuda.Stream(device)
+    idle = _IDLE.setdefault(outer.device, [])
+    inner = idle.pop() if idle else torch.cuda.Stream(device)
     inner.wait_stream(outer)
     try:
         with torch.cuda.stream(inner):
             yield
     finally:
         outer.wait_stream(inner)
+        idle.append(inner)
