@@ -79,7 +79,7 @@ def one_seed(seed, name, folder):
         key = settings.score.model_dump_json() + f" {run}"
         if key not in scored:
             with job_of(settings.model_copy(update={"seed": seed + 1000 * run})) as job:
-                hidden = job.hiding_groups()
+                hidden = job.hiding()
                 biased, core = hidden.fresh_net("biased"), hidden.fresh_net("core")
                 curves = train_biased(biased, hidden.feed, settings, seed=job.settings.seed)
                 tcsl_c = train_core(core, biased, hidden.feed, settings, seed=job.settings.seed)

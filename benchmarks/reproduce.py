@@ -84,7 +84,7 @@ class Campaign:
         settings = settings_of(self.options, profile, seed, 0.1, schedule=not self.options.full_scores)
         if not path.exists():
             epochs, snapshots = [], {}
-            job = self.job(settings, epochs).hiding_groups()
+            job = self.job(settings, epochs).hiding()
             started = time.perf_counter()
             biased = job.fresh_net("biased")
             curves = train_biased(biased, job.feed, settings, seed=seed, report=job.report)
@@ -211,7 +211,7 @@ class Campaign:
         if indices is not None:
             kept = Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), bool))
         started = time.perf_counter()
-        net = train_final(self.job(settings, epochs).hiding_groups(), "final", kept)
+        net = train_final(self.job(settings, epochs).hiding(), "final", kept)
         seconds = {"final": time.perf_counter() - started}
         self.write(method, seed, ratio, net, settings, seconds, epochs, indices, found)
 

@@ -209,11 +209,37 @@ def test_a_method_without_a_declaration_cannot_read_groups(run, tmp_path):
     def peeks(job):
         return Outcome(nn.Linear(1, 1), job.data.groups)
 
-    thief = Method("Thief", False, "reads the groups without saying so", peeks, lambda settings, n: {})
-    METHODS.add("thief", thief)
+    METHODS.add("thief", Method("Thief", "reads the groups without saying so", peeks, lambda settings, n: {}))
     X, y, attribute = shortcut_rows()
     with pytest.raises(GroupsHidden):
         tcsl.debias((X, y), groups=attribute, methods=["thief"], settings=QUICK, out=tmp_path / "run")
+
+
+def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so(tmp_path):
+    def method(*needs):
+        def looks(job):
+            seen[needs] = job.val
+            return Outcome(nn.Linear(3, 2))
+
+        return Method("Looks", "looks at the validation set", looks, lambda settings, n: {}, needs=needs)
+
+    X, y, attribute = shortcut_rows()
+    seen = {}
+    for i, needs in enumerate([(), ("val",), ("val groups",)]):
+        METHODS.add(f"looks{i}", method(*needs))
+        given = {"val": (X, y), "val_groups": attribute, "settings": QUICK, "out": tmp_path / str(i)}
+        tcsl.debias((X, y), methods=[f"looks{i}"], **given)
+    assert seen[()] is None
+    with pytest.raises(GroupsHidden):
+        _ = seen["val",].groups
+    assert len(seen["val groups",].groups.group) == len(y)
+    with pytest.raises(InputError, match="looks1 needs a validation set, and there is none; pass val="):
+        tcsl.debias((X, y), methods=["looks1"], out=tmp_path / "run")
+    with pytest.raises(InputError, match="looks2 needs the groups of the validation set"):
+        tcsl.debias((X, y), val=(X, y), methods=["looks2"], out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"validation inputs have shape \(2,\)"):
+        tcsl.debias((X, y), val=(X[:, :2], y), methods=["looks1"], out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_method_that_needs_groups_and_gets_none(tmp_path):

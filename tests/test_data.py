@@ -43,6 +43,8 @@ def test_digits_for_validation_are_coloured_like_those_for_training():
     assert plain.val_iid is None
     counts = np.bincount(splits.val_iid.groups.group, minlength=20).reshape(10, 2)
     assert counts.tolist() == [[28, 2]] * 10
+    assert (np.bincount(splits.val.groups.cell) == 30).all()
+    assert set(splits.val.ids // 10) == set(splits.val_iid.ids)
     ids = [set(splits.train.ids), set(splits.val_iid.ids), set(splits.test.ids // 10)]
     assert sum(map(len, ids)) == len(set.union(*ids)) == 1797
     with pytest.raises(InputError, match=r"val_per_class must be in 0 \.\. 30, got 31"):
@@ -83,7 +85,7 @@ def test_digits_refuse(options, message):
 
 def test_groups_are_hidden_from_who_did_not_declare_them():
     hidden = load(0, per_class=5).train.without_groups()
-    with pytest.raises(GroupsHidden, match="needs_groups"):
+    with pytest.raises(GroupsHidden, match="method's needs"):
         _ = hidden.groups
     assert hidden.fingerprint == load(0, per_class=5).train.fingerprint
 

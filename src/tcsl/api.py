@@ -32,8 +32,10 @@ def debias(
     ratio: float | None = None,
     *,
     test: Data | None = None,
+    val: Data | None = None,
     groups: AnyArray | None = None,
     test_groups: AnyArray | None = None,
+    val_groups: AnyArray | None = None,
     net: str | NetFactory | None = None,
     profile: str | None = None,
     settings: Settings | Overrides | None = None,
@@ -51,7 +53,8 @@ def debias(
         arrays (X, y)
     ratio : r in (0, 1], the part that is kept; 0.1 by default
     test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
-    groups, test_groups : (n,) one attribute value a sample, for evaluation only
+    val : a validation set, for methods that need one; by default that of what was loaded
+    groups, test_groups, val_groups : (n,) one attribute value a sample, for evaluation and for methods that say so
     net : a name, or a factory from the number of classes to a module
     profile : "default" (what measured best), "fast" (its coreset after a tenth of the epochs) or "paper" (literal)
     settings : overrides with dotted names, such as {"train.epochs": 20}, or whole Settings
@@ -76,15 +79,26 @@ def debias(
     """
     resolved = _settings(settings, data, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
     data = _loaded(data, resolved)
-    if isinstance(data, Splits) and test is None:
-        test = data.evaluation
+    if isinstance(data, Splits):
+        test = data.evaluation if test is None else test
+        val = data.validation if val is None else val
     train_set = as_dataset(data, groups=groups, name="training data")
-    test_set = (
-        None
-        if test is None
-        else as_dataset(_loaded(test, resolved), groups=test_groups, name="test data", test=True, like=train_set)
+
+    def other(given: Data | None, groups: AnyArray | None, name: str) -> Dataset | None:
+        if given is None:
+            return None
+        return as_dataset(_loaded(given, resolved), groups=groups, name=name, test=True, like=train_set)
+
+    return run_methods(
+        train_set,
+        other(test, test_groups, "test data"),
+        resolved,
+        val_set=other(val, val_groups, "validation data"),
+        net=net,
+        out=out,
+        resume=resume,
+        report=report,
     )
-    return run_methods(train_set, test_set, resolved, net=net, out=out, resume=resume, report=report)
 
 
 def score(
@@ -112,7 +126,7 @@ def score(
     path = None if out is None else Path(out)
     work = {"work": "score"}
     with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
-        scores = score_stages(job.hiding_groups())
+        scores = score_stages(job.hiding())
         if job.folder:
             job.folder.finish({"schema": SCHEMA, "n": len(scores), "g_high": int(scores.g_high.sum())})
         return scores
@@ -135,7 +149,7 @@ def csl(
     resolved = _settings(settings, data, net=net, seed=seed)
     train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     with opened_job(train_set, resolved, net=net, work={"work": "csl"}, path=None, report=report) as job:
-        hidden = job.hiding_groups()
+        hidden = job.hiding()
         losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
     return np.asarray(losses.cpu().numpy(), np.float32)
 
@@ -190,7 +204,7 @@ def train(
     path = None if out is None else Path(out)
     work = {"work": "train", "coreset": "everything" if coreset is None else coreset.digest}
     with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
-        model = train_final(job.hiding_groups(), "final", coreset)
+        model = train_final(job.hiding(), "final", coreset)
         if job.folder:
             job.folder.finish({"schema": SCHEMA, "n": len(train_set if coreset is None else coreset)})
         return model

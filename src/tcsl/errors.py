@@ -12,7 +12,7 @@ class InputError(TcslError, ValueError):
 
 
 class GroupsHidden(TcslError):
-    """A method that did not declare `needs_groups` tried to read the group labels."""
+    """A method that did not declare that it needs them tried to read the group labels."""
 
 
 class NonFiniteLoss(TcslError):

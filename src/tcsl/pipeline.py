@@ -27,22 +27,30 @@ from tcsl.types import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What every stage needs: the data (groups hidden unless declared), the settings, and where to put results."""
+    """What every stage needs: the data (groups hidden unless declared), the settings, and where to put results.
+
+    Attributes
+    ----------
+    val : the validation set, for methods that declare it
+    """
 
     feed: Feed
     settings: Settings
     net: str | NetFactory
     folder: RunFolder | None = None
     report: Report | None = None
+    val: Dataset | None = None
 
     @property
     def data(self) -> Dataset:
         """The training set."""
         return self.feed.data
 
-    def hiding_groups(self) -> Job:
-        """Return the same job with the groups hidden."""
-        return replace(self, feed=replace(self.feed, data=self.data.without_groups()))
+    def hiding(self, *, groups: bool = True, val: bool = True, val_groups: bool = True) -> Job:
+        """Return the same job with the training set's groups, the validation set, or its groups hidden."""
+        feed = replace(self.feed, data=self.data.without_groups()) if groups else self.feed
+        kept = None if val or self.val is None else self.val
+        return replace(self, feed=feed, val=kept.without_groups() if kept and val_groups else kept)
 
     def fresh_net(self, stage: str) -> nn.Module:
         """Return an untrained net; the same seed and stage give the same weights."""

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
-from tcsl.methods.base import Method, Outcome, check_groups, run_method
+from tcsl.methods.base import Method, Outcome, check_needs, run_method
 from tcsl.pipeline import Job, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
@@ -75,6 +75,7 @@ def run_methods(
     test_set: Dataset | None,
     settings: Settings,
     *,
+    val_set: Dataset | None = None,
     net: str | NetFactory | None = None,
     out: Path | str | None = None,
     resume: bool = False,
@@ -83,23 +84,27 @@ def run_methods(
     """Run every method of the settings on one dataset and one seed, into one run folder."""
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     for name, method in methods.items():
-        check_groups(name, method, train_set)
+        check_needs(name, method, train_set, val_set)
     quota(settings.select.ratio, len(train_set))
-    if test_set is not None and test_set.inputs.shape[1:] != train_set.inputs.shape[1:]:
-        raise InputError(
-            f"test inputs have shape {tuple(test_set.inputs.shape[1:])}, training inputs "
-            f"{tuple(train_set.inputs.shape[1:])}; they must agree"
-        )
+    for what, other in (("test", test_set), ("validation", val_set)):
+        if other is not None and other.inputs.shape[1:] != train_set.inputs.shape[1:]:
+            raise InputError(
+                f"{what} inputs have shape {tuple(other.inputs.shape[1:])}, training inputs "
+                f"{tuple(train_set.inputs.shape[1:])}; they must agree"
+            )
     path = Path(out) if out is not None else default_path(settings, train_set)
     work = {
         "work": "run",
         "test": None if test_set is None else test_set.fingerprint,
         "groups": [data.groups.digest if data and data.groups else None for data in (train_set, test_set)],
     }
+    if val_set is not None and any({"val", "val groups"} & set(method.needs) for method in methods.values()):
+        work["val"] = [val_set.fingerprint, val_set.groups.digest if val_set.groups else None]
     with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
         folder = job.folder
         assert folder is not None
-        outcomes: dict[str, Outcome] = {name: run_method(method, job) for name, method in methods.items()}
+        whole = replace(job, val=val_set)
+        outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
             return Run(path, folder.result(), models)

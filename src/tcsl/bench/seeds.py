@@ -149,7 +149,16 @@ def _run_one(settings: Settings, path: Path, resume: bool, report: Callable[[Any
     from tcsl.running import load_dataset, run_methods
 
     splits = load_dataset(settings)
-    return run_methods(splits.train, splits.evaluation, settings, out=path, resume=resume, report=report).result
+    run = run_methods(
+        splits.train,
+        splits.evaluation,
+        settings,
+        val_set=splits.validation,
+        out=path,
+        resume=resume,
+        report=report,
+    )
+    return run.result
 
 
 def _run_in_processes(

@@ -80,6 +80,7 @@ def run(
                 splits.train,
                 splits.evaluation,
                 settings,
+                val_set=splits.validation,
                 out=path,
                 resume=resume,
                 report=lambda epoch: bars.report(first, epoch),

@@ -60,7 +60,7 @@ class Dataset:
         if self._hidden:
             raise GroupsHidden(
                 f"the groups of {self.name} were read by a method that did not declare them: "
-                "set needs_groups=True on the method"
+                'name "train groups" or "val groups" in the method\'s needs'
             )
         return self._groups
 
@@ -128,6 +128,12 @@ class Splits(NamedTuple):
     def evaluation(self) -> Dataset | None:
         """What a model is evaluated on: the test set, else the validation set."""
         return self.val if self.test is None else self.test
+
+    @property
+    def validation(self) -> Dataset | None:
+        """What methods may look at that need a validation set; not what models are evaluated on."""
+        found = self.val_iid if self.val is None else self.val
+        return None if found is self.evaluation else found
 
 
 def make_dataset(

@@ -43,14 +43,14 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_cl
     seed : draws which images are for training, which of them conflict, and in which colour
     alpha : fraction of each class's training samples whose colour agrees with the digit
     per_class : training samples of each class
-    val_per_class : as many validation samples, coloured like the training set; at most 150 of both. All other images
-        are for testing
+    val_per_class : images of each class for validation; at most 150 of both. All other images are for testing
 
     Returns
     -------
     train : 10 * per_class images (3, 8, 8), uint8, with the views "core" (grey) and "spurious" (colour, no shape)
     test : every other image in all ten colours, with the same views
-    val_iid : 10 * val_per_class images like those of `train`, or None
+    val : the images for validation in all ten colours, or None
+    val_iid : the same images coloured like those of `train`, or None
 
     >>> train, test = load(seed=0)[:2]
     >>> len(train), len(test), int(train.groups.minority.sum())
@@ -79,17 +79,21 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_cl
             rows[part].append(chosen)
             if part in colours:
                 colours[part].append(_biased_colours(digit, others, len(chosen), alpha))
-    test = np.repeat(np.concatenate(rows["test"]), 10)
-    colours_at_test = np.tile(np.arange(10), len(test) // 10)
 
     def like_training(part: str) -> Dataset:
         at = np.concatenate(rows[part])
         return _coloured(images[at], digits[at], np.concatenate(colours[part]), at, f"digits, {part}")
 
+    def in_all_colours(part: str) -> Dataset:
+        at = np.repeat(np.concatenate(rows[part]), 10)
+        each = np.tile(np.arange(10), len(at) // 10)
+        # Ten samples of one image need ten ids; a training id must not tell the colour.
+        return _coloured(images[at], digits[at], each, 10 * at + each, f"digits, {part}")
+
     return Splits(
         like_training("training"),
-        # Ten samples of one image need ten ids; a training id must not tell the colour.
-        _coloured(images[test], digits[test], colours_at_test, 10 * test + colours_at_test, "digits, test"),
+        in_all_colours("test"),
+        val=in_all_colours("validation") if val_per_class else None,
         val_iid=like_training("validation") if val_per_class else None,
     )
 

@@ -1,9 +1,10 @@
-"""Methods: from a job to a final model. A method that needs the groups says so; the others are handed none."""
+"""Methods: from a job to a final model. A method says what it needs beside labels, and is handed no more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from torch import nn
 
@@ -23,6 +24,9 @@ class Outcome:
     scores: Scores | None = None
 
 
+Need: TypeAlias = Literal["train groups", "val", "val groups"]
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to get a model from a training set.
@@ -30,28 +34,44 @@ class Method:
     Attributes
     ----------
     title : its name in tables
-    needs_groups : whether it reads the training set's groups
     summary : what it does, in a sentence
     run : does it
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
+    needs : what it reads beside the training set and its labels
     """
 
     title: str
-    needs_groups: bool
     summary: str
     run: Callable[[Job], Outcome]
     stages: Callable[[Settings, int], dict[str, int]]
+    needs: tuple[Need, ...] = ()
 
 
-def check_groups(name: str, method: Method, data: Dataset) -> None:
-    """Refuse, before any training, a method that needs groups on data that have none."""
-    if method.needs_groups and data.groups is None:
+def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) -> None:
+    """Refuse, before any training, a method that needs what the data do not have."""
+    if "train groups" in method.needs and train.groups is None:
         raise InputError(
-            f"{name} needs the groups of the training set, and {data.name} has none; "
+            f"{name} needs the groups of the training set, and {train.name} has none; "
             "pass groups=, or leave the method out"
+        )
+    if {"val", "val groups"} & set(method.needs) and val is None:
+        raise InputError(
+            f"{name} needs a validation set, and there is none; pass val=, use data with a validation split, or leave "
+            "the method out"
+        )
+    if "val groups" in method.needs and val is not None and val.groups is None:
+        raise InputError(
+            f"{name} needs the groups of the validation set, and {val.name} has none; pass val_groups=, or leave the "
+            "method out"
         )
 
 
 def run_method(method: Method, job: Job) -> Outcome:
-    """Run a method on a job from which the groups are hidden unless it declared them."""
-    return method.run(job if method.needs_groups else job.hiding_groups())
+    """Run a method on a job from which everything is hidden that it did not declare."""
+    return method.run(
+        job.hiding(
+            groups="train groups" not in method.needs,
+            val=not {"val", "val groups"} & set(method.needs),
+            val_groups="val groups" not in method.needs,
+        )
+    )

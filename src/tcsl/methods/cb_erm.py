@@ -10,6 +10,4 @@ def _run(job: Job) -> Outcome:
     return Outcome(train_final(job, "cb_erm"))
 
 
-METHOD = Method(
-    "CB ERM", False, "plain training on everything, classes weighted by 1 / n_y", _run, final_stage("cb_erm")
-)
+METHOD = Method("CB ERM", "plain training on everything, classes weighted by 1 / n_y", _run, final_stage("cb_erm"))

@@ -10,7 +10,7 @@ from tcsl.selection.baselines import select_rgbal
 
 def _run(job: Job) -> Outcome:
     groups = job.data.groups
-    assert groups is not None  # check_groups saw to it
+    assert groups is not None  # check_needs saw to it
     rng = generator(job.settings.seed, "rgbal")
     indices = select_rgbal(groups.minority, ratio=job.settings.select.ratio, rng=rng)
     coreset = coreset_from_indices(job, "rgbal", indices)
@@ -19,8 +19,8 @@ def _run(job: Job) -> Outcome:
 
 METHOD = Method(
     "RGbal",
-    True,
     "plain training on all minority samples and random others; told the groups",
     _run,
     final_stage("rgbal"),
+    needs=("train groups",),
 )

@@ -18,4 +18,4 @@ def _stages(settings: Settings, n: int) -> dict[str, int]:
     return {**scoring_steps(settings, n), **final_stage("tcsl_cs")(settings, n)}
 
 
-METHOD = Method("TCSL-CS", False, "two-stage scores, guided coreset, plain training on it", _run, _stages)
+METHOD = Method("TCSL-CS", "two-stage scores, guided coreset, plain training on it", _run, _stages)

@@ -15,4 +15,4 @@ def _run(job: Job) -> Outcome:
     return Outcome(train_final(job, "random", coreset), coreset)
 
 
-METHOD = Method("Random", False, "plain training on a uniform sample", _run, final_stage("random"))
+METHOD = Method("Random", "plain training on a uniform sample", _run, final_stage("random"))
