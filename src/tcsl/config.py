@@ -25,11 +25,13 @@ Profile = Literal["default", "fast", "paper"]
 Scalar = bool | int | float | str
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Some settings: frozen, and no others than these."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class DataSettings(_Section):
+class DataSettings(Section):
     """Which dataset, and how it is made."""
 
     name: str = Field("", description="a known dataset, a path, or hf:NAME; empty where the data came from Python")
@@ -48,7 +50,7 @@ class DataSettings(_Section):
         return os.path.abspath(os.path.expanduser(root)) if root else root
 
 
-class TrainSettings(_Section):
+class TrainSettings(Section):
     """The one training loop; the same for the biased, the core and every final model (appendix F)."""
 
     net: str = Field(
@@ -73,7 +75,7 @@ class TrainSettings(_Section):
         return check_augment(name)
 
 
-class ScoreSettings(_Section):
+class ScoreSettings(Section):
     """Algorithm 1."""
 
     biased_epochs: int | None = Field(None, ge=1, description="T_s; by default it follows from T, rounded down")
@@ -92,7 +94,7 @@ class ScoreSettings(_Section):
     )
 
 
-class SelectSettings(_Section):
+class SelectSettings(Section):
     """Algorithm 2."""
 
     ratio: float = Field(0.1, description="r, the part of the data that is kept: floor(r n) samples")
@@ -110,7 +112,7 @@ class SelectSettings(_Section):
     )
 
 
-class DeviceSettings(_Section):
+class DeviceSettings(Section):
     """Where and how the arithmetic is done."""
 
     device: str = Field("auto", description="auto (cuda, else mps, else cpu), or a torch device such as cuda:1")
@@ -137,7 +139,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-class Settings(_Section):
+class Settings(Section):
     """All settings of a run. `tcsl config show` prints them with their meaning."""
 
     profile: Profile = Field(
@@ -151,6 +153,7 @@ class Settings(_Section):
     score: ScoreSettings = ScoreSettings()
     select: SelectSettings = SelectSettings()
     device: DeviceSettings = DeviceSettings()
+    method: dict[str, dict[str, Scalar]] = Field({}, description="a method's own options, such as method.jtt.epochs")
 
     @model_validator(mode="before")
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from tcsl.config import Settings
+from tcsl.config import Settings, TrainSettings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import RunFolderError
 from tcsl.runs import RunFolder
@@ -146,25 +146,50 @@ def coreset_from_indices(job: Job, rule: str, indices: IntArray) -> Coreset:
 def train_final(job: Job, stage: str, coreset: Coreset | None = None) -> nn.Module:
     """Train CB ERM on everything or on a coreset, for exactly T ceil(n / batch) steps in both cases."""
     feed = job.feed if coreset is None else job.feed.subset(coreset.indices)
-    settings = job.settings
     if coreset is not None and job.folder:
         coreset.save(job.folder.coreset_path(stage))
+    weights = class_balanced(feed.labels, job.data.num_classes)
+    return train_model(job, stage, feed, log_weights=weights, steps=steps_of(len(job.feed), job.settings.train))
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+
+def train_model(
+    job: Job,
+    stage: str,
+    feed: Feed,
+    *,
+    log_weights: Tensor,
+    train: TrainSettings | None = None,
+    steps: int | None = None,
+    weights: str = "final",
+    **how: Any,
+) -> nn.Module:
+    """Train a net as a stage of the job.
+
+    Parameters
+    ----------
+    train : by default the run's own settings
+    steps : by default T ceil(n / batch) on this feed
+    weights : names the initial weights; every final model starts from the same
+    how : what else `fit` takes: objective, order, state
+    """
+    settings = job.settings.train if train is None else train
+
+    def run(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         fit(
             net,
             feed,
-            settings.train,
+            settings,
             stage=stage,
-            steps=steps_of(len(job.feed), settings.train),
-            seed=settings.seed,
-            log_weights=class_balanced(feed.labels, job.data.num_classes),
+            steps=steps_of(len(feed), settings) if steps is None else steps,
+            seed=job.settings.seed,
+            log_weights=log_weights,
             checkpoint=checkpoint,
             report=job.report,
+            **how,
         )
         return {}
 
-    return job.stage(stage, "final", train)[0]
+    return job.stage(stage, weights, run)[0]
 
 
 def load_final(job: Job, stage: str) -> nn.Module:

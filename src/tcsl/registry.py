@@ -90,6 +90,10 @@ METHODS = Registry(
         "cb_erm": "tcsl.methods.cb_erm:METHOD",
         "random": "tcsl.methods.uniform:METHOD",
         "rgbal": "tcsl.methods.rgbal:METHOD",
+        "gb_erm": "tcsl.methods.gb_erm:METHOD",
+        "groupdro": "tcsl.methods.groupdro:METHOD",
+        "jtt": "tcsl.methods.jtt:METHOD",
+        "lff": "tcsl.methods.lff:METHOD",
         "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
     },
 )

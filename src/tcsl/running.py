@@ -22,7 +22,7 @@ from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
-from tcsl.methods.base import Method, Outcome, check_needs, run_method
+from tcsl.methods.base import Method, Outcome, check_needs, check_options, run_method
 from tcsl.pipeline import Job, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
@@ -85,6 +85,7 @@ def run_methods(
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     for name, method in methods.items():
         check_needs(name, method, train_set, val_set)
+    check_options(settings)
     quota(settings.select.ratio, len(train_set))
     for what, other in (("test", test_set), ("validation", val_set)):
         if other is not None and other.inputs.shape[1:] != train_set.inputs.shape[1:]:

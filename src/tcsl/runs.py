@@ -199,7 +199,7 @@ class RunFolder:
         found = self.data()
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
-            for name in ("work", "coreset", "fingerprint", "test", "groups")
+            for name in ("work", "coreset", "fingerprint", "test", "groups", "val")
             if found.get(name) != data.get(name)
         ]
         if rows:

@@ -11,7 +11,9 @@ from torch import nn
 from tcsl.config import Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
+from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job
+from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
 
 
@@ -38,6 +40,7 @@ class Method:
     run : does it
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
     needs : what it reads beside the training set and its labels
+    options : what `method.NAME.OPTION` may name
     """
 
     title: str
@@ -45,6 +48,16 @@ class Method:
     run: Callable[[Job], Outcome]
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
+    options: type[Options] | None = None
+
+
+def check_options(settings: Settings) -> None:
+    """Refuse, before any training, options that a method does not have."""
+    for name, given in settings.method.items():
+        kind = METHODS.get(name).options
+        if kind is None:
+            raise InputError(f"{name} has no options of its own, got method.{name}.{next(iter(given), '')}")
+        options_of(settings, name, kind)
 
 
 def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) -> None:
@@ -53,6 +66,11 @@ def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) 
         raise InputError(
             f"{name} needs the groups of the training set, and {train.name} has none; "
             "pass groups=, or leave the method out"
+        )
+    if "train groups" in method.needs and train.groups is not None and not train.groups.counts().all():
+        empty = [group for group, n in zip(train.groups.names, train.groups.counts(), strict=True) if n == 0]
+        raise InputError(
+            f"{name} needs samples of every group, and {train.name} has none of {', '.join(empty)}; leave it out"
         )
     if {"val", "val groups"} & set(method.needs) and val is None:
         raise InputError(

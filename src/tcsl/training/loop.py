@@ -8,7 +8,7 @@ per-sample loss is formed (`objective`), how samples are weighted (`log_weights`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -70,6 +70,8 @@ def fit(
     recorder: Recorder | None = None,
     record: Literal["training", "evaluation"] = "training",
     after_epoch: Callable[[int], None] | None = None,
+    order: Callable[[torch.Generator], Tensor] | None = None,
+    state: Mapping[str, Tensor] | None = None,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> nn.Module:
@@ -84,6 +86,8 @@ def fit(
     recorder : where each sample's loss goes, once an epoch
     record : losses of the training step itself, or of a pass in evaluation mode after the epoch
     after_epoch : called with the epoch (0, 1, ...) after each whole epoch
+    order : from the epoch's generator to the samples that it visits, (n,) indices; by default a permutation
+    state : what the objective keeps between steps, changed in place; saved with every checkpoint
     checkpoint : state is saved here after each epoch, and found again
     """
     hardware = feed.hardware
@@ -96,7 +100,7 @@ def fit(
         weight_decay=settings.weight_decay,
         fused=hardware.device.type in ("cuda", "cpu"),
     )
-    tables = {"log_weights": log_weights}
+    tables = {"log_weights": log_weights, **(state or {})}
     if recorder is not None:
         tables["recorded"] = recorder.table
     step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
@@ -117,7 +121,9 @@ def fit(
             batch = batch._replace(inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=clock))
         forward = compiled if len(index) == sizes[0] else plain
         losses = objective(forward(batch.inputs), batch)
-        loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
+        loss = losses.total
+        if loss is None:
+            loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -129,14 +135,14 @@ def fit(
     interleaved = not draws_numbers(net)
     captured = None if engine == "plain" else Captured(train_step, feed, stage=stage)
 
-    def run_steps(order: Tensor, sizes: list[int]) -> None:
+    def run_steps(visited: Tensor, sizes: list[int]) -> None:
         if captured is None:
-            for batch in feed.batches(order, sizes):
+            for batch in feed.batches(visited, sizes):
                 train_step(batch)
                 if interleaved:
                     pass_on()
         else:
-            for index in order[: sum(sizes)].to(hardware.device).split(sizes):
+            for index in visited[: sum(sizes)].to(hardware.device).split(sizes):
                 captured(index)
                 if interleaved:
                     pass_on()
@@ -146,13 +152,14 @@ def fit(
         for epoch in range(-(-step // len(sizes)), epochs):
             started = time.perf_counter()
             stream = derive(seed, stage, epoch)
-            order = torch.randperm(len(feed), generator=torch.Generator().manual_seed(stream))
+            draw = torch.Generator().manual_seed(stream)
+            visited = torch.randperm(len(feed), generator=draw) if order is None else order(draw)
             batches = sizes[: steps - step]
             clock.fill_(epoch)
             total.zero_()
             net.train()
             torch.manual_seed(stream)  # for nets that draw random numbers
-            run_steps(order, batches)
+            run_steps(visited, batches)
             step += len(batches)
             whole = len(batches) == len(sizes)
             if recorder is not None and record == "evaluation" and whole:
@@ -163,7 +170,7 @@ def fit(
             if checkpoint is not None or epoch + 1 == epochs:
                 checked += net.parameters()  # without a checkpoint, the next epoch's losses tell
             if epoch + 1 == epochs:
-                checked.append(_last_logits(net, feed, order[: batches[0]]))
+                checked.append(_last_logits(net, feed, visited[: batches[0]]))
             if not all_finite(checked):
                 raise NonFiniteLoss(_advice(stage, epoch, len(sizes), settings, checkpoint))
             if after_epoch is not None and whole:

@@ -18,10 +18,14 @@ class Batch(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Per-sample losses: the one that is minimised, and the one that is recorded."""
+    """Per-sample losses: the one that is minimised, and the one that is recorded.
+
+    `total` is what is minimised where that is not the weighted mean over the batch.
+    """
 
     minimised: Tensor
     recorded: Tensor
+    total: Tensor | None = None
 
 
 Objective: TypeAlias = Callable[[Tensor, Batch], Losses]
@@ -61,3 +65,16 @@ def logit_correction(log_biased: Callable[[Batch], Tensor], strength: float = 1.
         return Losses(corrected, F.cross_entropy(logits.detach(), batch.labels, reduction="none"))
 
     return objective
+
+
+def generalized_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tensor:
+    """Return (1 - p^q) / q for each sample, p the probability of its label (Zhang and Sabuncu 2018).
+
+    Its gradient is p^q times that of the cross entropy: what is fitted already counts more.
+
+    >>> import torch
+    >>> round(generalized_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), 0.5).item(), 4)
+    0.5858
+    """
+    log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
+    return -(q * log_p).expm1() / q

@@ -1,0 +1,25 @@
+"""GB ERM: plain training on everything, groups weighted by 1 / n_g; told the groups."""
+
+from __future__ import annotations
+
+import torch
+
+from tcsl.methods.base import Method, Outcome
+from tcsl.pipeline import Job, final_stage, train_model
+from tcsl.training.weights import class_balanced
+
+
+def _run(job: Job) -> Outcome:
+    groups = job.data.groups
+    assert groups is not None  # check_needs saw to it
+    group = torch.from_numpy(groups.group).to(job.feed.labels.device)
+    return Outcome(train_model(job, "gb_erm", job.feed, log_weights=class_balanced(group, len(groups.names))))
+
+
+METHOD = Method(
+    "GB ERM",
+    "plain training on everything, groups weighted by 1 / n_g; told the groups",
+    _run,
+    final_stage("gb_erm"),
+    needs=("train groups",),
+)

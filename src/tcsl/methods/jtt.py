@@ -1,0 +1,67 @@
+"""JTT (Liu et al. 2021): what an early model gets wrong is repeated many times in a fresh training."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from tcsl.config import Settings
+from tcsl.errors import InputError
+from tcsl.methods.base import Method, Outcome
+from tcsl.methods.options import Options, options_of
+from tcsl.pipeline import Job, train_model
+from tcsl.training.loop import steps_of
+from tcsl.training.views import logits_of
+from tcsl.types import BoolArray, IntArray
+
+
+class JTTOptions(Options):
+    """Options of JTT."""
+
+    early: int | None = Field(None, ge=1, description="epochs of the first model; by default T // 10, at least 1")
+    times: int = Field(20, ge=2, description="lambda, how often a sample is seen that the first model gets wrong")
+
+
+def up_sampled(wrong: BoolArray, times: int) -> IntArray:
+    """Return the indices of all samples, those that are wrong `times` times.
+
+    >>> up_sampled(np.array([False, True, False]), 3).tolist()
+    [0, 1, 1, 1, 2]
+    """
+    return np.repeat(np.arange(len(wrong)), np.where(wrong, times, 1))
+
+
+def _run(job: Job) -> Outcome:
+    options = options_of(job.settings, "jtt", JTTOptions)
+    train = options.training(job.settings.train)
+    early = train.model_copy(update={"epochs": _early(options, train.epochs)})
+    same = torch.zeros(len(job.feed), device=job.feed.labels.device)
+    first = train_model(job, "jtt-early", job.feed, log_weights=same, train=early, weights="jtt-early")
+    wrong = (logits_of(first, job.feed).argmax(1) != job.feed.labels).cpu().numpy()
+    if not wrong.any():
+        raise InputError(
+            f"JTT: after {early.epochs} epochs the first model is right on all {len(wrong)} training samples, so there "
+            "is nothing to repeat; use fewer (method.jtt.early), a lower learning rate (method.jtt.lr) or more weight "
+            "decay (method.jtt.weight_decay)"
+        )
+    feed = job.feed.subset(up_sampled(wrong, options.times))
+    # As many epochs, as in JTT's own paper: they are longer by what is repeated.
+    same = torch.zeros(len(feed), device=job.feed.labels.device)
+    return Outcome(train_model(job, "jtt", feed, log_weights=same, train=train))
+
+
+def _early(options: JTTOptions, epochs: int) -> int:
+    return options.early or max(1, epochs // 10)
+
+
+def _stages(settings: Settings, n: int) -> dict[str, int]:
+    options = options_of(settings, "jtt", JTTOptions)
+    train = options.training(settings.train)
+    # How many are wrong is not known before; as if none were.
+    return {"jtt-early": steps_of(n, train, _early(options, train.epochs)), "jtt": steps_of(n, train)}
+
+
+METHOD = Method(
+    "JTT", "what an early model gets wrong is repeated in a fresh training", _run, _stages, options=JTTOptions
+)

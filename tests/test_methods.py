@@ -1,0 +1,122 @@
+"""Every registered method keeps the same contract, on a small dataset with a shortcut."""
+
+import numpy as np
+import pytest
+import torch
+
+import tcsl
+from tcsl.errors import InputError
+from tcsl.registry import METHODS
+
+BUILT_IN = METHODS.names()
+QUICK = {
+    "train.epochs": 8,
+    "score.biased_epochs": 2,
+    "train.batch_size": 32,
+    "train.lr": 0.02,
+    "device.threads": 1,
+}
+
+
+def rows(n, seed, alpha):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    attribute = np.where(rng.random(n) < alpha, y, (y + rng.integers(1, 3, n)) % 3)
+    X = rng.normal(size=(n, 4)) + np.stack([4.0 * attribute, 1.5 * y, 1.5 * y, 0 * y], 1)
+    return X.astype(np.float32), y, attribute
+
+
+X, Y, ATTRIBUTE = rows(240, 0, 0.9)
+X_TEST, Y_TEST, ATTRIBUTE_TEST = rows(300, 1, 0.4)
+X_VAL, Y_VAL, ATTRIBUTE_VAL = rows(180, 2, 0.4)
+
+
+def debias(method, out, **changes):
+    given = {
+        "ratio": 0.3,
+        "test": (X_TEST, Y_TEST),
+        "val": (X_VAL, Y_VAL),
+        "groups": ATTRIBUTE,
+        "test_groups": ATTRIBUTE_TEST,
+        "val_groups": ATTRIBUTE_VAL,
+        "settings": QUICK,
+        "methods": [method],
+    }
+    return tcsl.debias((X, Y), out=out, **given | changes)
+
+
+@pytest.mark.parametrize("method", BUILT_IN)
+def test_a_method_trains_on_three_classes_and_gives_the_same_bytes_again(method, tmp_path):
+    first, second = (debias(method, tmp_path / str(i)) for i in range(2))
+    evaluation = first.result["evaluation"][method]
+    assert evaluation["average"] > 0.4  # three classes
+    logits = first.models[method](torch.from_numpy(X_TEST))
+    assert logits.shape == (300, 3)
+    assert torch.equal(logits, second.models[method](torch.from_numpy(X_TEST)))
+    assert first.result["evaluation"] == second.result["evaluation"]
+
+
+@pytest.mark.parametrize("method", BUILT_IN)
+def test_a_method_that_is_stopped_goes_on_to_the_same_bytes(method, tmp_path):
+    whole = debias(method, tmp_path / "whole")
+
+    def stop(epoch):
+        if epoch.epoch == 2 and epoch.stage == stages[-1]:
+            raise KeyboardInterrupt
+
+    stages = list(METHODS.get(method).stages(tcsl.Settings.model_validate({}), 240))
+    with pytest.raises(KeyboardInterrupt):
+        debias(method, tmp_path / "stopped", report=stop)
+    again = debias(method, tmp_path / "stopped", resume=True)
+    x = torch.from_numpy(X_TEST)
+    assert torch.equal(whole.models[method](x), again.models[method](x))
+
+
+@pytest.mark.parametrize("method", BUILT_IN)
+def test_a_method_runs_through_the_stages_that_it_names(method, tmp_path):
+    seen = {}
+    debias(method, tmp_path / "run", report=lambda epoch: seen.update({epoch.stage: epoch.steps}))
+    settings = tcsl.Settings.model_validate({"train": {"epochs": 8, "batch_size": 32}, "score": {"biased_epochs": 2}})
+    planned = METHODS.get(method).stages(settings, 240)
+    assert list(seen) == list(planned)
+    assert all(seen[stage] >= steps for stage, steps in planned.items())
+
+
+@pytest.mark.parametrize("method", [name for name in BUILT_IN if METHODS.get(name).needs])
+def test_a_method_that_needs_groups_says_so_before_anything_is_made(method, tmp_path):
+    with pytest.raises(InputError, match=f"{method} needs"):
+        debias(method, tmp_path / "run", groups=None, val_groups=None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_group_without_samples(tmp_path):
+    with pytest.raises(InputError, match=r"groupdro needs samples of every group, and training data has none of 0, 2"):
+        debias("groupdro", tmp_path / "run", groups=np.where((Y == 0) & (ATTRIBUTE == 2), 1, ATTRIBUTE))
+    assert not (tmp_path / "run").exists()
+
+
+def test_jtt_says_where_nothing_is_wrong(tmp_path):
+    clear = (np.eye(3, dtype=np.float32)[Y] * 50, Y)
+    with pytest.raises(InputError, match=r"JTT: after 6 epochs .* is right on all 240 .*method\.jtt\.early"):
+        tcsl.debias(clear, methods=["jtt"], settings={**QUICK, "method.jtt.early": 6}, out=tmp_path / "run")
+
+
+def test_options_of_a_method_are_checked(tmp_path):
+    with pytest.raises(InputError, match=r"unknown option of jtt 'time'; did you mean 'times'"):
+        debias("jtt", tmp_path / "run", settings={**QUICK, "method.jtt.time": 3})
+    with pytest.raises(InputError, match=r"method\.groupdro\.step = -1: input should be greater than 0"):
+        debias("groupdro", tmp_path / "run", settings={**QUICK, "method.groupdro.step": -1})
+    with pytest.raises(InputError, match=r"unknown method 'jt'; did you mean 'jtt'"):
+        debias("jtt", tmp_path / "run", settings={**QUICK, "method.jt.times": 3})
+    with pytest.raises(InputError, match=r"cb_erm has no options of its own, got method\.cb_erm\.lr"):
+        debias("cb_erm", tmp_path / "run", settings={**QUICK, "method.cb_erm.lr": 3})
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_of_a_method_replace_the_runs_settings(tmp_path):
+    run = debias("groupdro", tmp_path / "run", settings={**QUICK, "method.groupdro.epochs": 3})
+    assert run.result["seconds"].keys() == {"groupdro"}
+    seen = []
+    settings = {**QUICK, "method.groupdro.epochs": 3}
+    debias("groupdro", tmp_path / "again", settings=settings, report=lambda epoch: seen.append(epoch.epochs))
+    assert seen == [3, 3, 3]
