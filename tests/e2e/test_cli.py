@@ -219,6 +219,18 @@ def test_config_show(tcsl_command):
     assert "# biased_epochs = 10" in tcsl_command("config", "show", "--set", "train.epochs=100")[1]
 
 
+def test_methods_are_listed_with_what_they_need(tcsl_command):
+    _, out, _ = tcsl_command("methods", "--json")
+    found = json.loads(out)
+    assert found["groupdro"]["needs"] == ["train groups"]
+    assert found["cb_erm"]["needs"] == []
+    assert "times" in found["jtt"]["options"]
+    assert all(method["reference"] for method in found.values())
+    _, out, _ = tcsl_command("methods")
+    assert "train groups" in out
+    assert "lff" in out
+
+
 @pytest.mark.parametrize(
     "words", [[], ["run"], ["score"], ["select"], ["train"], ["evaluate"], ["show"], ["config", "show"]]
 )

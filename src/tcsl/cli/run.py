@@ -21,7 +21,7 @@ def run(
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="cb_erm, random, rgbal, tcsl_cs; may be repeated.", show_default=False),
+        typer.Option(help="One of `tcsl methods`; may be repeated.", show_default=False),
     ] = None,
     root: options.Root = None,
     columns: options.Columns = None,

@@ -30,6 +30,24 @@ Need: TypeAlias = Literal["train groups", "val", "val groups"]
 
 
 @dataclass(frozen=True)
+class About:
+    """What docs/methods.md says of a method, beside what its other fields tell.
+
+    Attributes
+    ----------
+    idea : in two sentences
+    formula : in plain text
+    reference : where it comes from
+    differs : how ours differs from that; empty where it does not
+    """
+
+    idea: str
+    formula: str
+    reference: str
+    differs: str = ""
+
+
+@dataclass(frozen=True)
 class Method:
     """A way to get a model from a training set.
 
@@ -41,6 +59,7 @@ class Method:
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
+    about : for the documentation
     """
 
     title: str
@@ -49,6 +68,7 @@ class Method:
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
     options: type[Options] | None = None
+    about: About | None = None
 
 
 def check_options(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.pipeline import Job, final_stage, train_model
 from tcsl.training.weights import class_balanced
 
@@ -22,4 +22,12 @@ METHOD = Method(
     _run,
     final_stage("gb_erm"),
     needs=("train groups",),
+    about=About(
+        idea=(
+            "Plain training on everything, where every group has the same total weight. What weights alone can do "
+            "with the groups known."
+        ),
+        formula="sum_i w_i loss_i over a batch, w_i = 1 / n_g normalised to sum to 1",
+        reference="the paper that this package implements, appendix E",
+    ),
 )

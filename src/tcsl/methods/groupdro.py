@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
@@ -101,4 +101,12 @@ METHOD = Method(
     _stages,
     needs=("train groups",),
     options=GroupDROOptions,
+    about=About(
+        idea=(
+            "The loss of the worst group is minimised, by weights on the groups that grow with their losses. The "
+            "groups must be known."
+        ),
+        formula="q_g <- q_g exp(eta loss_g), normalised; minimised is sum_g q_g loss_g",
+        reference="Sagawa et al. 2020, Distributionally Robust Neural Networks for Group Shifts",
+    ),
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tcsl.config import Settings
 from tcsl.errors import InputError
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
@@ -63,5 +63,18 @@ def _stages(settings: Settings, n: int) -> dict[str, int]:
 
 
 METHOD = Method(
-    "JTT", "what an early model gets wrong is repeated in a fresh training", _run, _stages, options=JTTOptions
+    "JTT",
+    "what an early model gets wrong is repeated in a fresh training",
+    _run,
+    _stages,
+    options=JTTOptions,
+    about=About(
+        idea=(
+            "What a model gets wrong early is taken for what contradicts the shortcut. A fresh model sees those "
+            "samples many times."
+        ),
+        formula="E = wrong after T_1 epochs; then plain training on the data with E repeated lambda times",
+        reference="Liu et al. 2021, Just Train Twice",
+        differs="T_1 is a tenth of T by default, and lambda 20; its paper tunes both on validation groups",
+    ),
 )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tcsl.config import Settings
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job
 from tcsl.training.checkpoint import Checkpoint
@@ -101,4 +101,16 @@ METHOD = Method(
     _run,
     _stages,
     options=LfFOptions,
+    about=About(
+        idea=(
+            "A biased model is trained with a loss that favours what is easy. A second one, beside it, weighs samples"
+            " by how much harder they are for the first."
+        ),
+        formula=(
+            "weight = L_b / (L_b + L_d), moving averages of both losses, each divided by its class's largest; f_b has"
+            " (1 - p^q) / q"
+        ),
+        reference="Nam et al. 2020, Learning from Failure",
+        differs="the gradient is the paper's, p^q; its published code multiplies it by q once more",
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_rgbal
@@ -23,4 +23,12 @@ METHOD = Method(
     _run,
     final_stage("rgbal"),
     needs=("train groups",),
+    about=About(
+        idea=(
+            "Every sample of the minority groups is kept, and random others fill the quota. It is the oracle of the "
+            "coreset tables."
+        ),
+        formula="all minority samples, then uniform majority samples up to floor(r n)",
+        reference="the paper that this package implements, table 3",
+    ),
 )

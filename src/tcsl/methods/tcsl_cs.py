@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcsl.config import Settings
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.pipeline import Job, final_stage, score_stages, scoring_steps, train_final
 from tcsl.selection.coreset import coreset_from_scores
 
@@ -18,4 +18,21 @@ def _stages(settings: Settings, n: int) -> dict[str, int]:
     return {**scoring_steps(settings, n), **final_stage("tcsl_cs")(settings, n)}
 
 
-METHOD = Method("TCSL-CS", "two-stage scores, guided coreset, plain training on it", _run, _stages)
+METHOD = Method(
+    "TCSL-CS",
+    "two-stage scores, guided coreset, plain training on it",
+    _run,
+    _stages,
+    about=About(
+        idea=(
+            "A biased model's loss curves tell which samples contradict the shortcut; those are kept. A core model, "
+            "trained with the biased model's log-probabilities added to its logits, tells which others to add."
+        ),
+        formula="G_high by weighted 2-means on 1 - exp(-loss curves), weights TCSL_s; the rest of floor(r n) by TCSL_c",
+        reference="the paper that this package implements",
+        differs=(
+            "the profile paper is as printed; the profile default keeps classes' weights in stage 1, clusters bounded"
+            " losses and fills classes equally (docs/choices.md)"
+        ),
+    ),
+)

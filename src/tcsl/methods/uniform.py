@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcsl.methods.base import Method, Outcome
+from tcsl.methods.base import About, Method, Outcome
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random
@@ -15,4 +15,14 @@ def _run(job: Job) -> Outcome:
     return Outcome(train_final(job, "random", coreset), coreset)
 
 
-METHOD = Method("Random", "plain training on a uniform sample", _run, final_stage("random"))
+METHOD = Method(
+    "Random",
+    "plain training on a uniform sample",
+    _run,
+    final_stage("random"),
+    about=About(
+        idea="Plain training on a uniform sample. It shows what a smaller training set costs by itself.",
+        formula="floor(r n) samples, uniform without repeats",
+        reference="the paper that this package implements, table 3",
+    ),
+)

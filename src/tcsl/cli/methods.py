@@ -1,0 +1,40 @@
+"""`tcsl methods`: what can be trained, what each needs, and where it comes from."""
+
+from __future__ import annotations
+
+from tcsl.cli import options
+from tcsl.cli.options import print_json
+
+
+def methods(as_json: options.Json = False) -> None:
+    """List the methods: what each does, what it needs beside labels, where it comes from.
+
+    Example: tcsl methods --json
+    """
+    from tcsl.registry import METHODS
+
+    found = {name: METHODS.get(name) for name in METHODS.names()}
+    if as_json:
+        print_json(
+            {
+                name: {
+                    "title": method.title,
+                    "summary": method.summary,
+                    "needs": list(method.needs),
+                    "reference": method.about.reference if method.about else "",
+                    "options": sorted(method.options.model_fields) if method.options else [],
+                }
+                for name, method in found.items()
+            }
+        )
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "needs", "what it does", "from"):
+        table.add_column(column, overflow="fold")
+    for name, method in found.items():
+        reference = method.about.reference if method.about else ""
+        table.add_row(name, ", ".join(method.needs) or "labels", method.summary, reference)
+    Console().print(table)
