@@ -94,6 +94,7 @@ METHODS = Registry(
         "groupdro": "tcsl.methods.groupdro:METHOD",
         "jtt": "tcsl.methods.jtt:METHOD",
         "lff": "tcsl.methods.lff:METHOD",
+        "cnc": "tcsl.methods.cnc:METHOD",
         "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
     },
 )

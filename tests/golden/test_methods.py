@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tcsl.methods.cnc import contrast
 from tcsl.methods.groupdro import balanced_order, group_dro
 from tcsl.methods.jtt import up_sampled
 from tcsl.methods.lff import Pair, learning_from_failure
@@ -97,3 +98,27 @@ def test_jtt_repeats_what_is_wrong():
     wrong = np.array([True, False, False, True])
     assert up_sampled(wrong, 4).tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3, 3]
     assert up_sampled(~wrong & wrong, 4).tolist() == [0, 1, 2, 3]
+
+
+def test_cncs_loss_on_six_points():
+    """Anchors are samples 0, 4 and 5: predicted rightly, with a positive and a negative in the batch."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(6, 3))
+    labels, predicted = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 1, 0, 0, 1, 0])
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    s = unit @ unit.T / 0.5
+    expected = []
+    for anchor, positives, negatives in ((0, [1], [2, 3]), (4, [2, 3], [1]), (5, [1], [2, 3])):
+        bottom = np.exp(s[anchor, positives + negatives]).sum()
+        expected.append(np.mean([-np.log(np.exp(s[anchor, p]) / bottom) for p in positives]))
+    found = contrast(torch.tensor(x), torch.from_numpy(labels), torch.from_numpy(predicted), 0.5)
+    assert found.item() == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_cnc_without_an_anchor_is_0_and_has_a_gradient():
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    labels = torch.tensor([0, 0, 1, 1])
+    found = contrast(x, labels, labels, 0.1)
+    found.backward()
+    assert found.item() == 0
+    assert torch.isfinite(x.grad).all()

@@ -1,0 +1,128 @@
+"""CNC (Zhang et al. 2022): features of a class that an early model predicts differently are pulled together."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tcsl.config import Settings
+from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.groupdro import balanced_order
+from tcsl.methods.options import Options, options_of
+from tcsl.pipeline import Job, train_model
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.features import WithFeatures
+from tcsl.training.loop import fit, steps_of
+from tcsl.training.objective import Batch, Losses, Objective
+from tcsl.training.views import logits_of
+
+
+class CNCOptions(Options):
+    """Options of CNC."""
+
+    early: int | None = Field(None, ge=1, description="epochs of the first model; by default T // 10, at least 1")
+    share: float = Field(0.75, ge=0, le=1, description="of the contrastive loss; the rest is the cross entropy's")
+    temperature: float = Field(0.1, gt=0)
+
+
+def contrast(features: Tensor, labels: Tensor, predicted: Tensor, temperature: float) -> Tensor:
+    """Return the contrastive loss of a batch, the mean over its anchors; 0 where it has none.
+
+    An anchor is predicted rightly by the first model. Its positives have its label and another prediction; its
+    negatives have another label and its prediction. With s the cosine similarity over the temperature, its loss is the
+    mean over positives p of -log(exp(s_p) / (sum over positives and negatives of exp(s))).
+
+    Parameters
+    ----------
+    features : (batch, d)
+    labels, predicted : (batch,) the first model's predictions
+
+    >>> x = torch.eye(3)
+    >>> round(contrast(x, torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), 1.0).item(), 4)  # log 2
+    0.6931
+    """
+    unit = F.normalize(features.float(), dim=1)
+    similarity = unit @ unit.T / temperature
+    same, alike = labels[:, None] == labels, predicted[:, None] == predicted
+    positive, negative = same & ~alike, ~same & alike
+    anchor = (predicted == labels) & positive.any(1) & negative.any(1)
+    either = (similarity.masked_fill(~(positive | negative), -torch.inf)).where(anchor[:, None], 0.0).logsumexp(1)
+    mean = (similarity * positive).sum(1) / positive.sum(1).clamp_min(1)
+    return ((either - mean) * anchor).sum() / anchor.sum().clamp_min(1)
+
+
+def correct_and_contrast(predicted: Tensor, classes: int, *, share: float, temperature: float) -> Objective:
+    """Return CNC's objective on logits and features: `share` of the contrast, the rest of the cross entropy."""
+
+    def objective(outputs: Tensor, batch: Batch) -> Losses:
+        logits, features = outputs[:, :classes], outputs[:, classes:]
+        losses = F.cross_entropy(logits, batch.labels, reduction="none")
+        pulled = contrast(features, batch.labels, predicted[batch.indices], temperature)
+        return Losses(losses, losses.detach(), share * pulled + (1 - share) * losses.mean())
+
+    return objective
+
+
+def _run(job: Job) -> Outcome:
+    options = options_of(job.settings, "cnc", CNCOptions)
+    settings = options.training(job.settings.train)
+    early = settings.model_copy(update={"epochs": _early(options, settings.epochs)})
+    feed, device, classes = job.feed, job.feed.labels.device, job.data.num_classes
+    same = torch.zeros(len(feed), device=device)
+    first = train_model(job, "cnc-early", feed, log_weights=same, train=early, weights="cnc-early")
+    predicted = logits_of(first, feed).argmax(1)
+    # Anchors, positives and negatives meet in a batch where right and wrong samples of every class are as frequent.
+    cell = (2 * feed.labels + (predicted != feed.labels)).cpu()
+
+    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        fit(
+            WithFeatures(net),
+            feed,
+            settings,
+            stage="cnc",
+            steps=steps_of(len(feed), settings),
+            seed=job.settings.seed,
+            log_weights=same,
+            objective=correct_and_contrast(predicted, classes, share=options.share, temperature=options.temperature),
+            order=partial(balanced_order, cell, 2 * classes),
+            checkpoint=checkpoint,
+            report=job.report,
+        )
+        return {}
+
+    return Outcome(job.stage("cnc", "final", train)[0])
+
+
+def _early(options: CNCOptions, epochs: int) -> int:
+    return options.early or max(1, epochs // 10)
+
+
+def _stages(settings: Settings, n: int) -> dict[str, int]:
+    options = options_of(settings, "cnc", CNCOptions)
+    train = options.training(settings.train)
+    return {"cnc-early": steps_of(n, train, _early(options, train.epochs)), "cnc": steps_of(n, train)}
+
+
+METHOD = Method(
+    "CNC",
+    "features of a class are pulled together across what an early model predicts",
+    _run,
+    _stages,
+    options=CNCOptions,
+    about=About(
+        idea=(
+            "Samples of one class that an early model predicts differently should look alike to a robust one. They are "
+            "pulled together, and pushed away from other classes that the early model predicts alike."
+        ),
+        formula="share * contrast(anchors, positives, negatives) + (1 - share) * cross entropy, cosine / temperature",
+        reference="Zhang et al. 2022, Correct-N-Contrast",
+        differs=(
+            "anchors, positives and negatives are those that meet in a batch, drawn equally from label x (right or "
+            "wrong early); its paper draws them around each anchor"
+        ),
+    ),
+)
