@@ -171,7 +171,7 @@ def select(
     >>> empty = np.zeros(4, bool)
     >>> table = Scores(np.arange(4), np.array([0, 1, 0, 1]), curves.mean(1), curves.mean(1), empty, curves)
     >>> select(table, ratio=0.5).indices.tolist()
-    [0, 2]
+    [1, 2]
     """
     table = scores if isinstance(scores, Scores) else Scores.load(scores)
     overrides = dict(settings or {}) if ratio is None else {**(settings or {}), "select.ratio": ratio}

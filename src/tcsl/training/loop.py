@@ -24,7 +24,7 @@ from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import kept_state
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
-from tcsl.training.objective import Batch, Objective, cross_entropy
+from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
 from tcsl.training.recording import Recorder
 from tcsl.training.turns import pass_on
 from tcsl.training.views import evaluate_batches, view_logits
@@ -68,6 +68,7 @@ def fit(
     log_weights: Tensor,
     objective: Objective = cross_entropy,
     recorder: Recorder | None = None,
+    measure: Measure | None = None,
     record: Literal["training", "evaluation"] = "training",
     after_epoch: Callable[[int], None] | None = None,
     order: Callable[[torch.Generator], Tensor] | None = None,
@@ -83,8 +84,9 @@ def fit(
     stage : a name for messages and reports
     log_weights : (n,) logarithms of the sample weights, on the device; `after_epoch` may change them in place
     objective : from logits and batch to per-sample losses
-    recorder : where each sample's loss goes, once an epoch
-    record : losses of the training step itself, or of a pass in evaluation mode after the epoch
+    recorder : where each sample's loss, or its measure, goes, once an epoch
+    measure : from logits and batch to what is recorded, such as `margin`; by default the objective's recorded loss
+    record : from the training step itself, or from a pass in evaluation mode after the epoch
     after_epoch : called with the epoch (0, 1, ...) after each whole epoch
     order : from the epoch's generator to the samples that it visits, (n,) indices; by default a permutation
     state : what the objective keeps between steps, changed in place; saved with every checkpoint
@@ -120,7 +122,8 @@ def fit(
         if settings.augment != "none":
             batch = batch._replace(inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=clock))
         forward = compiled if len(index) == sizes[0] else plain
-        losses = objective(forward(batch.inputs), batch)
+        logits = forward(batch.inputs)
+        losses = objective(logits, batch)
         loss = losses.total
         if loss is None:
             loss = (batch_weights(log_weights[index]) * losses.minimised).sum()
@@ -129,7 +132,8 @@ def fit(
         optimizer.step()
         total.add_(loss.detach())
         if recorder is not None and record == "training":
-            recorder.record(clock, index, losses.recorded.detach())
+            values = losses.recorded.detach() if measure is None else measure(logits.detach(), batch)
+            recorder.record(clock, index, values)
 
     # Nets that draw random numbers share one generator: their epochs are not interleaved with others'.
     interleaved = not draws_numbers(net)
@@ -164,7 +168,8 @@ def fit(
             whole = len(batches) == len(sizes)
             if recorder is not None and record == "evaluation" and whole:
                 for batch, logits in evaluate_batches(net, feed):
-                    recorder.record(clock, batch.indices, cross_entropy(logits, batch).recorded)
+                    values = cross_entropy(logits, batch).recorded if measure is None else measure(logits, batch)
+                    recorder.record(clock, batch.indices, values)
             mean_loss = float(total) / len(batches)
             checked = [total, *([recorder.table] if recorder else [])]
             if checkpoint is not None or epoch + 1 == epochs:

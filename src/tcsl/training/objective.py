@@ -1,10 +1,11 @@
-"""What is minimised and what is recorded: two losses for each sample, from one forward pass."""
+"""What is minimised and what is recorded of each sample, from one forward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -29,12 +30,12 @@ class Losses(NamedTuple):
 
 
 Objective: TypeAlias = Callable[[Tensor, Batch], Losses]
+Measure: TypeAlias = Callable[[Tensor, Batch], Tensor]  # one number a sample, recorded in place of the loss
 
 
 def cross_entropy(logits: Tensor, batch: Batch) -> Losses:
     """Return the cross entropy of each sample, minimised and recorded.
 
-    >>> import torch
     >>> batch = Batch(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([0]))
     >>> round(cross_entropy(torch.zeros(1, 2), batch).recorded.item(), 4)
     0.6931
@@ -53,7 +54,6 @@ def logit_correction(log_biased: Callable[[Batch], Tensor], strength: float = 1.
     log_biased : from a batch to the frozen biased model's log-probabilities (batch, classes)
     strength : what they are multiplied by; 0 leaves plain training
 
-    >>> import torch
     >>> batch = Batch(torch.zeros(1, 1), torch.tensor([0]), torch.tensor([0]))
     >>> losses = logit_correction(lambda batch: torch.tensor([[0.9, 0.1]]).log())(torch.zeros(1, 2), batch)
     >>> round(losses.minimised.item(), 4), round(losses.recorded.item(), 4)
@@ -72,9 +72,20 @@ def generalized_cross_entropy(logits: Tensor, labels: Tensor, q: float) -> Tenso
 
     Its gradient is p^q times that of the cross entropy: what is fitted already counts more.
 
-    >>> import torch
     >>> round(generalized_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), 0.5).item(), 4)
     0.5858
     """
     log_p = logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
     return -(q * log_p).expm1() / q
+
+
+def margin(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the logit of the label minus the largest other one, (batch,): above 0 where the prediction is right.
+
+    >>> batch = Batch(torch.zeros(2, 1), torch.tensor([0, 2]), torch.tensor([0, 1]))
+    >>> margin(torch.tensor([[3.0, 1.0, -1.0], [2.0, 5.0, 4.0]]), batch).tolist()
+    [2.0, -1.0]
+    """
+    at = batch.labels[:, None]
+    others = logits.scatter(1, at, -torch.inf)
+    return logits.gather(1, at)[:, 0] - others.amax(1)

@@ -1,13 +1,14 @@
-"""Passes over data without training: logits of a feed, and mean logits of the data's views."""
+"""Passes over data without training: logits, what the last layer sees, and mean logits of the data's views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from tcsl.errors import InputError
 from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
 
@@ -23,6 +24,44 @@ def evaluate_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tensor
 def logits_of(net: nn.Module, feed: Feed) -> Tensor:
     """Return the logits of all samples, (n, classes), on the device."""
     return torch.cat([logits for _, logits in evaluate_batches(net, feed)])
+
+
+class LastLayer(NamedTuple):
+    """The last linear layer that a net ran, what went in, (batch, features), and what came out, (batch, ...)."""
+
+    layer: nn.Linear
+    inputs: Tensor
+    outputs: Tensor
+
+
+def last_layer_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tensor, LastLayer]]:
+    """Yield each batch of the feed, in order, with its logits and its last linear layer, in evaluation mode."""
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise InputError(
+            f"an embedding is the input of the net's last Linear layer, but {type(net).__name__} has no Linear layer: "
+            "end the net with one, or give an embedding from a file"
+        )
+    ran: list[LastLayer] = []
+
+    def note(layer: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
+        assert isinstance(layer, nn.Linear)
+        ran[:] = [LastLayer(layer, inputs[0].float(), outputs.float())]
+
+    # Of all that ran, the last: nets do not always define their layers in the order in which they run.
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        for batch, logits in evaluate_batches(net, feed):
+            if not ran or ran[0].inputs.shape[:-1] != batch.labels.shape:
+                came = f"one that got shape {tuple(ran[0].inputs.shape)}" if ran else "none that ran"
+                raise InputError(
+                    f"an embedding is the input of the net's last Linear layer, (batch, features), got {came} for a "
+                    f"batch of {len(batch.labels)}: end the net with one, or give an embedding from a file"
+                )
+            yield batch, logits, ran.pop()
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def view_logits(net: nn.Module, feed: Feed) -> dict[str, Any]:

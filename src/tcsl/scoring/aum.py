@@ -1,0 +1,44 @@
+"""AUM: the area under the margin, here with its sign turned (Pleiss et al. 2020)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tcsl.config import Settings
+from tcsl.scoring.margins import train_margins
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Report
+
+
+def aum(margins: Tensor) -> Tensor:
+    """Return minus the mean margin over the epochs; higher is harder.
+
+    The authors' AUM is high for easy samples. Here, as for every score in the package, high is hard: it is negated.
+
+    Parameters
+    ----------
+    margins : (n, T)
+
+    Returns
+    -------
+    (n,)
+
+    >>> import torch
+    >>> aum(torch.tensor([[1.0, 3.0], [-2.0, 1.0]])).tolist()
+    [-2.0, 0.5]
+    """
+    return -margins.mean(1)
+
+
+def train_aum(
+    net: nn.Module,
+    feed: Feed,
+    settings: Settings,
+    *,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> Tensor:
+    """Train `net` in place by CB ERM for T epochs and return each sample's negated AUM, (n,)."""
+    return aum(train_margins(net, feed, settings, seed=seed, checkpoint=checkpoint, report=report))

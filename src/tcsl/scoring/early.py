@@ -1,0 +1,80 @@
+"""Nets after a tenth of plain training: what EL2N and GraNd look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from tcsl.config import Settings
+from tcsl.errors import InputError
+from tcsl.training.checkpoint import Checkpoint
+from tcsl.training.feed import Feed
+from tcsl.training.loop import Report, fit, steps_of
+from tcsl.training.weights import class_balanced
+
+FreshNet = Callable[[str], nn.Module]  # from a stage's name to an untrained net, as `Job.fresh_net`
+
+
+def early_epochs(settings: Settings) -> int:
+    """Return the epochs of an early net: T // 10, at least 1.
+
+    >>> from tcsl.config import resolve
+    >>> [early_epochs(resolve(overrides={"train.epochs": epochs})) for epochs in (300, 49, 5)]
+    [30, 4, 1]
+    """
+    return max(1, settings.train.epochs // 10)
+
+
+def train_early(
+    net: nn.Module,
+    feed: Feed,
+    settings: Settings,
+    *,
+    stage: str,
+    seed: int,
+    checkpoint: Checkpoint | None = None,
+    report: Report | None = None,
+) -> nn.Module:
+    """Train `net` in place by CB ERM for T // 10 epochs and return it, in evaluation mode."""
+    return fit(
+        net,
+        feed,
+        settings.train,
+        stage=stage,
+        steps=steps_of(len(feed), settings.train, early_epochs(settings)),
+        seed=seed,
+        log_weights=class_balanced(feed.labels, feed.data.num_classes),
+        checkpoint=checkpoint,
+        report=report,
+    )
+
+
+def early_stages(seeds: int) -> list[str]:
+    """Return the stages' names: of their weights, their order and their reports. More seeds keep the first ones.
+
+    >>> early_stages(2)
+    ['early-1', 'early-2']
+    """
+    if seeds < 1:
+        raise InputError(f"seeds must be 1 or more, got {seeds}: it is the number of trainings that are averaged")
+    return [f"early-{k}" for k in range(1, seeds + 1)]
+
+
+def mean_over_seeds(
+    score: Callable[[nn.Module], Tensor],
+    fresh_net: FreshNet,
+    feed: Feed,
+    settings: Settings,
+    *,
+    seed: int,
+    seeds: int,
+    report: Report | None = None,
+) -> Tensor:
+    """Return the mean, (n,), of a score of early nets that differ in their first weights and in their order."""
+    scores = []
+    for stage in early_stages(seeds):
+        net = train_early(fresh_net(stage), feed, settings, stage=stage, seed=seed, report=report)
+        scores.append(score(net))
+    return torch.stack(scores).mean(0)
