@@ -87,6 +87,29 @@ def choices():
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
+def trials(name):
+    record = read(f"choices-{name}")
+
+    def difference(row, key):
+        mean, low, high = row[f"{key} minus default"]
+        return "" if row["row"] == "default" else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+    rows = [
+        [
+            row["part"],
+            row["row"],
+            f"{row['criterion']:.1f}",
+            difference(row, "criterion"),
+            f"{row['WGA']:.1f} ± {row['sd']:.1f}",
+            difference(row, "WGA"),
+            "" if row["n"] is None else f"{row['n']:.0f}",
+        ]
+        for row in record["rows"]
+    ]
+    header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n"]
+    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
+
+
 def benchmark(name, part="rows"):
     record = read(name)
     columns = list(record[part][0])
@@ -197,6 +220,7 @@ def _plain(values):
 BLOCKS = {
     "digits": digits,
     "choices": choices,
+    "choices-halves": lambda: trials("halves"),
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
