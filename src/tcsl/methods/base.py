@@ -59,6 +59,7 @@ class Method:
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
+    check : refuses, before any training, settings that it cannot work with
     about : for the documentation
     """
 
@@ -68,6 +69,7 @@ class Method:
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
     options: type[Options] | None = None
+    check: Callable[[Settings], None] | None = None
     about: About | None = None
 
 
@@ -78,6 +80,9 @@ def check_options(settings: Settings) -> None:
         if kind is None:
             raise InputError(f"{name} has no options of its own, got method.{name}.{next(iter(given), '')}")
         options_of(settings, name, kind)
+    for name in settings.methods:
+        if (check := METHODS.get(name).check) is not None:
+            check(settings)
 
 
 def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) -> None:

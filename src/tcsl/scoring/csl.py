@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tcsl.config import Settings
+from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.recording import LossSum
@@ -17,6 +18,7 @@ def train_csl(
     settings: Settings,
     *,
     seed: int,
+    checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> Tensor:
     """Train `net` in place by CB ERM for T epochs and return the mean over epochs of each sample's loss, (n,)."""
@@ -31,6 +33,7 @@ def train_csl(
         log_weights=class_balanced(feed.labels, feed.data.num_classes),
         recorder=total,
         record=settings.score.record,
+        checkpoint=checkpoint,
         report=report,
     )
     return total.mean(settings.train.epochs)

@@ -10,6 +10,7 @@ import numpy as np
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
+from tcsl.selection.classes import warn_of_lost_classes
 from tcsl.selection.fill import select_bottom, select_histogram
 from tcsl.selection.quota import level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
@@ -93,7 +94,7 @@ def select_coreset(
     else:
         low = np.flatnonzero(~g_high)
         chosen = np.concatenate([high, _fill(low, tcsl_c, labels, total - len(high), settings, rng)])
-    _warn_of_lost_classes(labels, chosen)
+    warn_of_lost_classes(labels, chosen, advice="use a larger ratio, or fill='equal'")
     return np.sort(chosen)
 
 
@@ -119,18 +120,6 @@ def _fill(
     available = np.bincount(labels[low], minlength=classes)
     wanted = shares(count, sizes, available) if settings.fill == "class" else level(count, sizes - available, available)
     return np.concatenate([pick(low[labels[low] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
-
-
-def _warn_of_lost_classes(labels: IntArray, chosen: IntArray) -> None:
-    kept = np.bincount(labels[chosen], minlength=int(labels.max()) + 1)
-    lost = np.setdiff1d(labels, np.flatnonzero(kept))
-    if len(lost):
-        warnings.warn(
-            f"the coreset has no sample of class {', '.join(map(str, lost))}: a model trained on it cannot predict "
-            "them; use a larger ratio, or fill='equal'",
-            TcslWarning,
-            stacklevel=3,
-        )
 
 
 def select_tcsl_cs(
