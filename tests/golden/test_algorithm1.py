@@ -76,6 +76,26 @@ def within_class(labels):
     return update
 
 
+def test_a_biased_model_by_gce_minimises_it_and_records_the_usual_loss(feed):
+    net = build_net("mlp", feed.data, seed=0)
+    reference = copy.deepcopy(net)
+    given = settings(score__gce=0.7, score__weight_update="none", score__biased_epochs=2)
+    curves = train_biased(net, feed, given, seed=SEED)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3)
+    x, y = feed.inputs, feed.labels
+    weights = 1 / torch.bincount(y)[y].float()
+    for epoch in range(2):
+        row = torch.zeros(N)
+        for index in order_of("biased", epoch).split(BATCH):
+            p = reference(x[index]).softmax(1).gather(1, y[index, None])[:, 0]
+            row[index] = -p.detach().log()
+            w = weights[index] / weights[index].sum()
+            optimizer.zero_grad()
+            (w * (1 - p**0.7) / 0.7).sum().backward()
+            optimizer.step()
+        torch.testing.assert_close(curves[:, epoch], row, rtol=1e-3, atol=1e-4)
+
+
 def unchanged(losses, weights):
     return weights
 

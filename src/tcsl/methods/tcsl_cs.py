@@ -14,6 +14,18 @@ def _run(job: Job) -> Outcome:
     return Outcome(train_final(job, "tcsl_cs", coreset), coreset, scores)
 
 
+def _run_with_groups(job: Job) -> Outcome:
+    groups = job.data.groups
+    assert groups is not None  # check_needs saw to it
+    scores = score_stages(job.hiding())
+    coreset = coreset_from_scores(scores, job.settings, g_high=groups.minority)
+    return Outcome(train_final(job, "tcsl_cs_groups", coreset), coreset)
+
+
+def _stages_with_groups(settings: Settings, n: int) -> dict[str, int]:
+    return {**scoring_steps(settings, n), **final_stage("tcsl_cs_groups")(settings, n)}
+
+
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     return {**scoring_steps(settings, n), **final_stage("tcsl_cs")(settings, n)}
 
@@ -34,5 +46,20 @@ METHOD = Method(
             "the profile paper is as printed; the profile default keeps classes' weights in stage 1, clusters bounded"
             " losses and fills classes equally (docs/choices.md)"
         ),
+    ),
+)
+
+WITH_GROUPS = Method(
+    "TCSL-CS, true minority",
+    "TCSL-CS with the true minority in place of G_high; told the groups",
+    _run_with_groups,
+    _stages_with_groups,
+    needs=("train groups",),
+    about=About(
+        idea=(
+            "The ablation of TCSL_c: the first stage is replaced by the truth. What is left is how the quota is filled."
+        ),
+        formula="all minority samples, then TCSL_c as in TCSL-CS",
+        reference="the paper that this package implements, appendix H",
     ),
 )

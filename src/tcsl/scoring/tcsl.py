@@ -12,7 +12,7 @@ from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.engine import engine_of, forward_of
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
-from tcsl.training.objective import Batch, logit_correction
+from tcsl.training.objective import Batch, biased_by, cross_entropy, logit_correction
 from tcsl.training.recording import LossCurves, LossSum
 from tcsl.training.views import evaluate_batches
 from tcsl.training.weights import class_balanced, class_update, literal_update
@@ -52,6 +52,7 @@ def train_biased(
         steps=steps_of(len(feed), settings.train, epochs),
         seed=seed,
         log_weights=log_weights,
+        objective=biased_by(settings.score.gce) if settings.score.gce else cross_entropy,
         recorder=curves,
         record=settings.score.record,
         after_epoch=reweight,

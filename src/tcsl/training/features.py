@@ -29,6 +29,7 @@ class WithFeatures(nn.Module):
         """Take a net; it is trained in place."""
         super().__init__()
         self.net = net
+        self.size = last_linear(net).in_features
         self._seen: list[Tensor] = []
         last_linear(net).register_forward_pre_hook(self._note)
 
