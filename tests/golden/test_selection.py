@@ -150,6 +150,18 @@ def test_quota_refuses(ratio, message):
         quota(ratio, 50)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 99, 1001, 33_333_333])
+def test_the_ratio_that_an_error_advises_is_enough(n):
+    with pytest.raises(InputError, match="is no sample") as caught:
+        quota(1e-9, n)
+    assert quota(float(str(caught.value).split()[-3]), n) >= 1
+
+
+def test_nothing_to_select_from():
+    with pytest.raises(InputError, match="no samples to select from"):
+        quota(0.5, 0)
+
+
 def test_what_is_divided_is_no_more_than_there_is():
     with pytest.raises(InputError, match="cannot divide 5"):
         level(5, np.array([1, 1]), np.array([2, 2]))

@@ -25,9 +25,12 @@ def quota(ratio: float, n: int) -> int:
     29
     """
     check_ratio(ratio)
+    if n == 0:
+        raise InputError("there are no samples to select from")
     count = math.floor(Fraction(repr(float(ratio))) * n)
     if count == 0:
-        raise InputError(f"ratio {ratio:g} of {n} samples is no sample: use a ratio of {1 / n:.2g} or more")
+        least = min(1.0, 1.01 / n)  # rounded to three digits, still enough
+        raise InputError(f"ratio {ratio:g} of {n} samples is no sample: use a ratio of {least:.3g} or more")
     return count
 
 
