@@ -96,6 +96,8 @@ METHODS = Registry(
         "lff": "tcsl.methods.lff:METHOD",
         "cnc": "tcsl.methods.cnc:METHOD",
         "ula": "tcsl.methods.ula:METHOD",
+        "eiil": "tcsl.methods.eiil:METHOD",
+        "george": "tcsl.methods.george:METHOD",
         "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
         "tcsl_cs_groups": "tcsl.methods.tcsl_cs:WITH_GROUPS",
         "el2n_bot": "tcsl.methods.coresets:EL2N_BOT",

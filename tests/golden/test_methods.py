@@ -30,8 +30,7 @@ def test_group_weights_after_three_batches():
         loss = np.zeros(3)
         for g in range(3):
             own = [cross_entropy(logits[i], labels[at]) for i, at in enumerate(index) if group[at] == g]
-            if own:
-                loss[g] = np.mean(own) + c / np.sqrt((group == g).sum())
+            loss[g] = (np.mean(own) if own else 0) + c / np.sqrt((group == g).sum())
         q = q * np.exp(eta * loss)
         q = q / q.sum()
         found = objective(torch.tensor(logits, dtype=torch.float32), batch_of(labels[index].tolist(), index))

@@ -28,7 +28,8 @@ class GroupDROOptions(Options):
 def group_dro(group: Tensor, weights: Tensor, *, step: float, adjustment: float = 0.0) -> Objective:
     """Return GroupDRO's objective: sum over groups of q_g times the mean loss of g in the batch.
 
-    Before that, q_g is multiplied by exp(step * loss_g) and normalised; a group that the batch lacks has loss 0.
+    Before that, q_g is multiplied by exp(step * loss_g) and normalised; a group that the batch lacks has loss 0, and
+    like all of them the adjustment, as in the authors' code.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def group_dro(group: Tensor, weights: Tensor, *, step: float, adjustment: float 
         # A product and not index_add, whose sums on CUDA depend on which thread comes first.
         member = F.one_hot(group[batch.indices], len(weights)).to(losses.dtype)
         size = member.sum(0)
-        mean = (losses @ member) / size.clamp_min(1) + more * (size > 0)
+        mean = (losses @ member) / size.clamp_min(1) + more
         with torch.no_grad():
             weights.mul_((step * mean.detach()).exp())
             weights.div_(weights.sum())
