@@ -392,3 +392,34 @@ def test_threads_are_set_and_restored():
     with settled(DeviceSettings(threads=before + 1)):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
+
+
+def test_a_part_of_a_net_has_its_own_learning_rate():
+    """Without momentum and decay the first step is lr times the gradient, so that a tenth moves a tenth as far."""
+    feed = rows_feed()
+    settings = TrainSettings(epochs=1, batch_size=21, lr=0.05, momentum=0.0, weight_decay=0.0)
+    start, usual, slow = (build_net("mlp", feed.data, seed=0) for _ in range(3))
+    train(feed, net=usual, settings=settings)
+    train(feed, net=slow, settings=settings, lr_scales={"1.5": 0.1})  # the last layer
+    for name, before in start.state_dict().items():
+        moved, less = (net.state_dict()[name] - before for net in (usual, slow))
+        assert torch.allclose(less, moved * (0.1 if name.startswith("1.5.") else 1), atol=1e-7)
+
+
+def test_momentum_of_every_part_is_saved_and_restored(tmp_path):
+    feed = rows_feed()
+    settings = TrainSettings(epochs=4, batch_size=4, lr=0.05)
+
+    def stop(epoch):
+        if epoch.epoch == 3:
+            raise KeyboardInterrupt
+
+    whole = train(feed, settings=settings, lr_scales={"1.5": 0.1})
+    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(feed, settings=settings, lr_scales={"1.5": 0.1}, checkpoint=checkpoint, report=stop)
+    saved = load_tensors(checkpoint.path)[0]
+    assert sum(name.startswith("momentum.") for name in saved) == len(list(whole.parameters()))
+    again = Checkpoint(checkpoint.path)
+    resumed = train(feed, settings=settings, lr_scales={"1.5": 0.1}, checkpoint=again)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))

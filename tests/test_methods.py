@@ -5,8 +5,10 @@ import pytest
 import torch
 
 import tcsl
-from tcsl.errors import InputError
+from tcsl.config import resolve
+from tcsl.errors import InputError, TcslWarning
 from tcsl.registry import METHODS
+from tcsl.running import load_dataset, run_methods
 
 BUILT_IN = METHODS.names()
 EMBEDDED = np.random.default_rng(5).normal(size=(240, 6)).astype(np.float32)
@@ -152,3 +154,36 @@ def test_options_of_a_method_replace_the_runs_settings(tmp_path):
     settings = {**QUICK, "method.groupdro.epochs": 3}
     debias("groupdro", tmp_path / "again", settings=settings, report=lambda epoch: seen.append(epoch.epochs))
     assert seen == [3, 3, 3]
+
+
+def test_lc_says_where_its_biased_net_learns_nothing(tmp_path):
+    settings = {**QUICK, "method.lc.biased_lr": 1e-6}
+    with pytest.warns(TcslWarning, match=r"LC: the biased net is right on \d+% .* raise method\.lc\.biased_lr"):
+        debias("lc", tmp_path / "run", settings=settings)
+
+
+def test_dfr_says_which_validation_group_is_too_small(tmp_path):
+    single = np.flatnonzero((Y_VAL == 0) & (ATTRIBUTE_VAL == 2))
+    with pytest.raises(InputError, match=r"dfr needs 2 samples or more of every group .* '0, 2' has 1"):
+        debias("dfr", tmp_path / "run", val_groups=np.where(np.isin(np.arange(180), single[1:]), 1, ATTRIBUTE_VAL))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_dfr_and_lc_is_loaded_with_their_models(tmp_path):
+    settings = resolve(
+        dataset="digits",
+        overrides={"train.epochs": 3, "data.options.per_class": 10, "methods": ["dfr", "lc"], "device.device": "cpu"},
+    )
+    splits = load_dataset(settings)
+    made = run_methods(splits.train, splits.test, settings, val_set=splits.val, out=tmp_path / "run")
+    found = tcsl.load_run(tmp_path / "run")
+    x = splits.test.inputs[:5]
+    assert all(torch.equal(found.models[name](x), made.models[name](x)) for name in ("dfr", "lc"))
+
+
+def test_views_of_a_pair_are_the_debiased_nets(tmp_path):
+    for method in ("lff", "lc"):
+        seen = []
+        settings = {**QUICK, "train.views_every": 8}
+        debias(method, tmp_path / method, settings=settings, report=lambda epoch, seen=seen: seen.append(epoch.views))
+        assert len(seen[-1]["x"]["mean_logits"][0]) == 3

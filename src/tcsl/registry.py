@@ -98,6 +98,8 @@ METHODS = Registry(
         "ula": "tcsl.methods.ula:METHOD",
         "eiil": "tcsl.methods.eiil:METHOD",
         "george": "tcsl.methods.george:METHOD",
+        "lc": "tcsl.methods.lc:METHOD",
+        "dfr": "tcsl.methods.dfr:METHOD",
         "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
         "tcsl_cs_groups": "tcsl.methods.tcsl_cs:WITH_GROUPS",
         "el2n_bot": "tcsl.methods.coresets:EL2N_BOT",

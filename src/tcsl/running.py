@@ -83,9 +83,9 @@ def run_methods(
 ) -> Run:
     """Run every method of the settings on one dataset and one seed, into one run folder."""
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
-    for name, method in methods.items():
-        check_needs(name, method, train_set, val_set)
     check_options(settings)
+    for name in methods:
+        check_needs(name, settings, train_set, val_set)
     quota(settings.select.ratio, len(train_set))
     for what, other in (("test", test_set), ("validation", val_set)):
         if other is not None and other.inputs.shape[1:] != train_set.inputs.shape[1:]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
+DoubleArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 Progress = Callable[[str, int, int | None], None]  # what is done, how far it is, and of how much

@@ -99,7 +99,7 @@ def test_score_then_select_then_train_then_evaluate(tcsl_command, tmp_path):
     assert "plain average" in out
     code, out, _ = tcsl_command("evaluate", tmp_path / "model", "--json")
     first = json.loads(out)["final"]
-    assert first["n"] == 15970
+    assert first["n"] == 12970  # 3,000 are for validation
     code, out, err = tcsl_command("train", "digits", "--out", tmp_path / "model", "--resume", *SMALL)
     assert code == 2
     assert "coreset: the folder has" in err

@@ -206,7 +206,7 @@ def test_check_of_known_datasets(tmp_path):
 def test_check_of_datasets_that_are_made(tmp_path):
     code, out, err = call("data", "check", "digits", "--set", "data.options.per_class=20")
     assert code == 0, err
-    assert "splits train: 200; test: 15,970" in plain(out)
+    assert "splits train: 200; val: 3,000; test: 12,970" in plain(out)
     assert "input shape 3 x 8 x 8, uint8" in plain(out)
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)

@@ -7,8 +7,9 @@ import torch
 from tcsl.methods.cnc import contrast
 from tcsl.methods.groupdro import balanced_order, group_dro
 from tcsl.methods.jtt import up_sampled
-from tcsl.methods.lff import Pair, learning_from_failure
+from tcsl.methods.lff import learning_from_failure
 from tcsl.training.objective import Batch, generalized_cross_entropy
+from tcsl.training.pair import Pair
 
 
 def batch_of(labels, indices):
@@ -70,7 +71,9 @@ def test_lff_weights_after_two_visits():
 def test_a_pair_puts_both_nets_logits_side_by_side():
     first, second = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
     x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(Pair(first, second)(x), torch.cat([first(x), second(x)], 1))
+    pair = Pair(first, second)
+    assert torch.equal(pair(x), torch.cat([first(x), second(x)], 1))
+    assert torch.equal(pair.eval()(x), second(x))
 
 
 @pytest.mark.parametrize("q", [0.3, 0.7, 1.0])

@@ -59,7 +59,7 @@ class Method:
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
-    check : refuses, before any training, settings that it cannot work with
+    check : refuses, before any training, settings, a training or a validation set that it cannot work with
     about : for the documentation
     """
 
@@ -69,7 +69,7 @@ class Method:
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
     options: type[Options] | None = None
-    check: Callable[[Settings], None] | None = None
+    check: Callable[[Settings, Dataset, Dataset | None], None] | None = None
     about: About | None = None
 
 
@@ -80,13 +80,11 @@ def check_options(settings: Settings) -> None:
         if kind is None:
             raise InputError(f"{name} has no options of its own, got method.{name}.{next(iter(given), '')}")
         options_of(settings, name, kind)
-    for name in settings.methods:
-        if (check := METHODS.get(name).check) is not None:
-            check(settings)
 
 
-def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) -> None:
+def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | None) -> None:
     """Refuse, before any training, a method that needs what the data do not have."""
+    method: Method = METHODS.get(name)
     if "train groups" in method.needs and train.groups is None:
         raise InputError(
             f"{name} needs the groups of the training set, and {train.name} has none; "
@@ -107,6 +105,8 @@ def check_needs(name: str, method: Method, train: Dataset, val: Dataset | None) 
             f"{name} needs the groups of the validation set, and {val.name} has none; pass val_groups=, or leave the "
             "method out"
         )
+    if method.check is not None:
+        method.check(settings, train, val)
 
 
 def run_method(method: Method, job: Job) -> Outcome:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tcsl.config import Settings
+from tcsl.data.dataset import Dataset
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
 from tcsl.methods.sources import ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
@@ -60,7 +61,7 @@ def coreset_baseline(
         coreset = coreset_from_indices(job, name, _select(job, options, wanted, by))
         return Outcome(train_final(job, name, coreset), coreset)
 
-    def check(settings: Settings) -> None:
+    def check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
         _, wanted, by = choices(settings)
         if by == "d2" or wanted.score == "selfsup":
             check_embedding(wanted.embedding)

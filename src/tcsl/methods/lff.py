@@ -14,6 +14,7 @@ from tcsl.pipeline import Job
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.loop import fit, steps_of
 from tcsl.training.objective import Batch, Losses, Objective, generalized_cross_entropy
+from tcsl.training.pair import Pair
 
 
 class LfFOptions(Options):
@@ -21,19 +22,6 @@ class LfFOptions(Options):
 
     q: float = Field(0.7, gt=0, le=1, description="of the biased model's generalised cross entropy")
     memory: float = Field(0.7, ge=0, lt=1, description="of the moving averages of both losses")
-
-
-class Pair(nn.Module):
-    """Two nets on the same inputs; their logits side by side, (batch, 2 classes)."""
-
-    def __init__(self, biased: nn.Module, debiased: nn.Module) -> None:
-        """Take both nets."""
-        super().__init__()
-        self.biased, self.debiased = biased, debiased
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the biased net's logits, then the debiased net's."""
-        return torch.cat([self.biased(inputs), self.debiased(inputs)], 1)
 
 
 def learning_from_failure(labels: Tensor, averages: Tensor, classes: int, *, q: float, memory: float) -> Objective:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tcsl.augmentations import check_augment
 from tcsl.config import Settings, TrainSettings
-from tcsl.data.dataset import make_dataset
+from tcsl.data.dataset import Dataset, make_dataset
 from tcsl.embeddings import embed
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
@@ -182,7 +182,7 @@ def _pretraining(options: ULAOptions, epochs: int) -> int:
     return epochs // 2 if options.pretraining is None else options.pretraining
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
     views = options_of(settings, "ula", ULAOptions).views
     if check_augment(views) == "none":
         raise InputError("method.ula.views = 'none': the two views of an image must differ; use crop+flip")

@@ -24,6 +24,7 @@ _GREY = (0.2989, 0.587, 0.114)
 
 # Which random numbers decide what. A new use takes new ones, below 31, where the next epoch's begin.
 _SHIFT, _FLIP, _BOX, _JITTER = range(2), range(2, 3), range(3, 7), range(7, 10)
+MIXUP = range(10, 12)  # of LC: the partner, and its share
 
 
 def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int | Tensor) -> Tensor:

@@ -71,10 +71,9 @@ class Checkpoint:
         started = time.perf_counter()
         if started < self._due and not last:
             return
-        parameters = optimizer.param_groups[0]["params"]
         momentum = {
             str(i): optimizer.state[p]["momentum_buffer"]
-            for i, p in enumerate(parameters)
+            for i, p in enumerate(_parameters(optimizer))
             if optimizer.state[p].get("momentum_buffer") is not None
         }
         sets = {"net.": net.state_dict(), "momentum.": momentum, "table.": tables}
@@ -90,7 +89,7 @@ class Checkpoint:
             return 0
         tensors, facts = load_tensors(self.path)
         net.load_state_dict(under_prefix("net.", tensors))
-        for i, parameter in enumerate(optimizer.param_groups[0]["params"]):
+        for i, parameter in enumerate(_parameters(optimizer)):
             if (buffer := tensors.get(f"momentum.{i}")) is not None:
                 # In the parameter's own memory layout (channels-last, say), as the fused step wants it.
                 optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).detach().copy_(buffer)
@@ -102,3 +101,8 @@ class Checkpoint:
     def remove(self) -> None:
         """Delete the file: the stage is finished and its result is written."""
         self.path.unlink(missing_ok=True)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return what is trained, of all learning rates, in the order of the optimizer."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

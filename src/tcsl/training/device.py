@@ -26,11 +26,11 @@ class Hardware:
         """Whether images are laid out channels-last, as convolutions on CUDA and on CPUs want them."""
         return self.device.type in ("cuda", "cpu")
 
-    def logits(self, net: nn.Module, inputs: Tensor) -> Tensor:
+    def logits(self, net: nn.Module, *inputs: Tensor) -> Tensor:
         """Run a forward pass in the precision of this hardware; the logits are float32."""
         context = torch.autocast(self.device.type, dtype=torch.bfloat16) if self.bfloat16 else nullcontext()
         with context:
-            logits: Tensor = net(inputs)
+            logits: Tensor = net(*inputs)
         return logits.float()
 
     def place(self, net: nn.Module) -> nn.Module:

@@ -44,11 +44,11 @@ def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
     return "compiled" if steps >= COMPILE_PAYS else "captured"
 
 
-def forward_of(net: nn.Module, hardware: Hardware, engine: str) -> Callable[[Tensor], Tensor]:
+def forward_of(net: nn.Module, hardware: Hardware, engine: str) -> Callable[..., Tensor]:
     """Return the net's forward pass in the hardware's precision; compiled, it is for one batch size."""
 
-    def forward(inputs: Tensor) -> Tensor:
-        return hardware.logits(net, inputs)
+    def forward(*inputs: Tensor) -> Tensor:
+        return hardware.logits(net, *inputs)
 
     return torch.compile(forward, dynamic=False) if engine == "compiled" else forward
 

@@ -1,4 +1,4 @@
-"""What a net's last layer sees."""
+"""A net's last layer, and what goes into it: the features."""
 
 from __future__ import annotations
 
@@ -6,20 +6,39 @@ import torch
 from torch import Tensor, nn
 
 from tcsl.errors import InputError
+from tcsl.training.feed import Feed
+from tcsl.training.views import last_layer_batches
 
 
 def last_linear(net: nn.Module) -> nn.Linear:
-    """Return the net's last Linear layer, the one that gives the logits.
+    """Return the last linear layer of a net.
 
-    >>> last_linear(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))).in_features
-    3
+    >>> last_linear(nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)))
+    Linear(in_features=8, out_features=2, bias=True)
     """
-    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    if not layers:
+    found = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not found:
         raise InputError(
-            f"{type(net).__name__} has no Linear layer, whose inputs are the features: end the net with one"
+            f"the net must end in a torch.nn.Linear, and {_name(net)} has none; use another net (train.net)"
         )
-    return layers[-1]
+    return found[-1]
+
+
+def features_of(net: nn.Module, feed: Feed) -> Tensor:
+    """Return the inputs of the net's last linear layer in evaluation mode, (n, d) float32, on the device.
+
+    A net whose output is not that of its last linear layer is refused.
+    """
+    last_linear(net)
+    features = []
+    for _, logits, last in last_layer_batches(net, feed):
+        if not torch.equal(last.outputs, logits):
+            raise InputError(
+                f"the net must end in a torch.nn.Linear, and what {_name(net)} returns is not the output of its last "
+                "one; use another net (train.net)"
+            )
+        features.append(last.inputs)
+    return torch.cat(features)
 
 
 class WithFeatures(nn.Module):
@@ -40,3 +59,9 @@ class WithFeatures(nn.Module):
         """Return logits and features side by side."""
         logits = self.net(inputs)
         return torch.cat([logits, self._seen.pop().flatten(1).to(logits.dtype)], 1)
+
+
+def _name(net: nn.Module) -> str:
+    """Name a net by its own class: the outermost is only `Normalise` and the net in a row."""
+    inner = net[-1] if isinstance(net, nn.Sequential) and len(net) else net
+    return type(inner).__name__

@@ -73,6 +73,8 @@ def fit(
     after_epoch: Callable[[int], None] | None = None,
     order: Callable[[torch.Generator], Tensor] | None = None,
     state: Mapping[str, Tensor] | None = None,
+    lr_scales: Mapping[str, float] | None = None,
+    takes_batch: bool = False,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> nn.Module:
@@ -90,13 +92,15 @@ def fit(
     after_epoch : called with the epoch (0, 1, ...) after each whole epoch
     order : from the epoch's generator to the samples that it visits, (n,) indices; by default a permutation
     state : what the objective keeps between steps, changed in place; saved with every checkpoint
+    lr_scales : what the learning rate of a submodule of the net is multiplied by, for each named
+    takes_batch : in training the net is called with inputs, labels and indices, not with inputs alone
     checkpoint : state is saved here after each epoch, and found again
     """
     hardware = feed.hardware
     check_inputs(settings.augment, feed.inputs)
     net = hardware.place(net)
     optimizer = torch.optim.SGD(
-        net.parameters(),
+        rates(net, settings.lr, lr_scales) if lr_scales else net.parameters(),
         lr=settings.lr,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
@@ -122,7 +126,7 @@ def fit(
         if settings.augment != "none":
             batch = batch._replace(inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=clock))
         forward = compiled if len(index) == sizes[0] else plain
-        logits = forward(batch.inputs)
+        logits = forward(*batch) if takes_batch else forward(batch.inputs)
         losses = objective(logits, batch)
         loss = losses.total
         if loss is None:
@@ -188,6 +192,19 @@ def fit(
             if checkpoint is not None:
                 checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
     return net.eval()
+
+
+def rates(net: nn.Module, lr: float, scales: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the parameters with their learning rates, as an optimizer takes them: named submodules, then the rest.
+
+    >>> net = nn.ModuleDict({"slow": nn.Linear(2, 2), "usual": nn.Linear(2, 2, bias=False)})
+    >>> [(len(group["params"]), group["lr"]) for group in rates(net, 0.5, {"slow": 0.1})]
+    [(2, 0.05), (1, 0.5)]
+    """
+    named = {name: list(net.get_submodule(name).parameters()) for name in scales}
+    scaled = {id(parameter) for parameters in named.values() for parameter in parameters}
+    groups = [{"params": parameters, "lr": lr * scales[name]} for name, parameters in named.items()]
+    return [*groups, {"params": [p for p in net.parameters() if id(p) not in scaled], "lr": lr}]
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
