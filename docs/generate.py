@@ -217,7 +217,40 @@ def _plain(values):
     return f"{statistics.mean(values):.2f}" if values else ""
 
 
+def methods():
+    """Every registered method, from what it declares."""
+    from tcsl import registry
+    from tcsl.methods.options import Options
+
+    parts = []
+    for name in registry.METHODS.names():
+        method = registry.METHODS.get(name)
+        about = method.about
+        lines = [
+            f"## {method.title} (`{name}`)",
+            about.idea,
+            f"- Formula: {about.formula}.",
+            f"- Needs: {' and '.join(method.needs) or 'labels only'}.",
+        ]
+        fields = {} if method.options is None else method.options.model_fields
+        own = {option: field for option, field in fields.items() if option not in Options.model_fields}
+        if own:
+            told = [
+                f"`{option}`"
+                + ("" if field.default is None else f" = {field.default!r}")
+                + (f" ({field.description})" if field.description else "")
+                for option, field in own.items()
+            ]
+            lines.append(f"- Options, as `--set method.{name}.OPTION=VALUE`: {'; '.join(told)}.")
+        lines.append(f"- From: {about.reference}.")
+        if about.differs:
+            lines.append(f"- Ours differs: {about.differs}.")
+        parts.append("\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]))
+    return "\n\n".join(parts)
+
+
 BLOCKS = {
+    "methods": methods,
     "digits": digits,
     "choices": choices,
     "choices-halves": lambda: trials("halves"),
