@@ -90,11 +90,6 @@ def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | No
             f"{name} needs the groups of the training set, and {train.name} has none; "
             "pass groups=, or leave the method out"
         )
-    if "train groups" in method.needs and train.groups is not None and not train.groups.counts().all():
-        empty = [group for group, n in zip(train.groups.names, train.groups.counts(), strict=True) if n == 0]
-        raise InputError(
-            f"{name} needs samples of every group, and {train.name} has none of {', '.join(empty)}; leave it out"
-        )
     if {"val", "val groups"} & set(method.needs) and val is None:
         raise InputError(
             f"{name} needs a validation set, and there is none; pass val=, use data with a validation split, or leave "
@@ -107,6 +102,18 @@ def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | No
         )
     if method.check is not None:
         method.check(settings, train, val)
+
+
+def check_every_group(settings: Settings, train: Dataset, val: Dataset | None) -> None:
+    """Refuse a training set of which some group has no sample: it can have no weight, and no loss."""
+    groups = train.groups
+    assert groups is not None  # check_needs saw to it
+    empty = [group for group, n in zip(groups.names, groups.counts(), strict=True) if n == 0]
+    if empty:
+        raise InputError(
+            f"weights of groups need samples of every group, and {train.name} has none of {', '.join(empty)}; leave "
+            "GroupDRO and GB ERM out"
+        )
 
 
 def run_method(method: Method, job: Job) -> Outcome:

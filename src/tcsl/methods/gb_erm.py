@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_every_group
 from tcsl.pipeline import Job, final_stage, train_model
 from tcsl.training.weights import class_balanced
 
@@ -22,6 +22,7 @@ METHOD = Method(
     _run,
     final_stage("gb_erm"),
     needs=("train groups",),
+    check=check_every_group,
     about=About(
         idea=(
             "Plain training on everything, where every group has the same total weight. What weights alone can do "

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_every_group
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
@@ -101,6 +101,7 @@ METHOD = Method(
     _run,
     _stages,
     needs=("train groups",),
+    check=check_every_group,
     options=GroupDROOptions,
     about=About(
         idea=(
