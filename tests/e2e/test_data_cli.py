@@ -523,7 +523,7 @@ def test_the_cache_is_shown_and_emptied(data, tmp_path, monkeypatch):
     assert call("score", data / "t.csv", "--out", tmp_path / "run", *TRAINING)[0] == 0
     found = json.loads(call("data", "cache", "--json")[1])
     assert found == empty | {"entries": 1, "bytes": 40 * 8 * 8 * 3}  # scores need no more than the training set
-    assert f"1 decoded sets, 7.7 kB, in {tmp_path / 'cache'} (TCSL_CACHE)" in call("data", "cache")[1]
+    assert f"1 decoded set, 7.7 kB, in {tmp_path / 'cache'} (TCSL_CACHE)" in call("data", "cache")[1]
     assert json.loads(call("data", "cache", "--clear", "--json")[1])["freed"] >= 40 * 8 * 8 * 3
     assert list((tmp_path / "cache").iterdir()) == []
     assert call("evaluate", tmp_path / "run")[0] == 2  # scores only: but the images were decoded again

@@ -189,7 +189,8 @@ def cache(
     if clear:
         typer.echo(f"deleted {size_of(freed)} from {decoded.folder()}")
     else:
-        typer.echo(f"{len(entries)} decoded sets, {size_of(size)}, in {decoded.folder()} (TCSL_CACHE)")
+        sets = "1 decoded set" if len(entries) == 1 else f"{len(entries)} decoded sets"
+        typer.echo(f"{sets}, {size_of(size)}, in {decoded.folder()} (TCSL_CACHE)")
 
 
 @build.command("waterbirds")
