@@ -15,10 +15,10 @@ from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.embeddings import embed
 from tcsl.errors import InputError
-from tcsl.scoring.aum import aum, train_aum
+from tcsl.scoring.aum import aum
 from tcsl.scoring.early import early_epochs, mean_over_seeds, train_early
 from tcsl.scoring.el2n import el2n, el2n_of, train_el2n
-from tcsl.scoring.forgetting import forgetting, train_forgetting
+from tcsl.scoring.forgetting import forgetting
 from tcsl.scoring.grand import gradient_norms, grand_of, last_layer_norms, train_grand
 from tcsl.scoring.margins import train_margins
 from tcsl.scoring.selfsup import selfsup
@@ -184,9 +184,9 @@ def test_forgetting_and_aum_against_a_plain_loop():
     counts = textbook_forgetting(margins)
     assert len(set(counts)) > 3
     assert 8 in counts
-    found = train_forgetting(copy.deepcopy(net), feed, settings(), seed=SEED)
+    found = forgetting(train_margins(copy.deepcopy(net), feed, settings(), seed=SEED))
     assert found.tolist() == counts
-    found = train_aum(copy.deepcopy(net), feed, settings(), seed=SEED)
+    found = aum(train_margins(copy.deepcopy(net), feed, settings(), seed=SEED))
     assert found.tolist() == pytest.approx([-sum(row) / 8 for row in margins], rel=1e-3, abs=1e-4)
 
 
@@ -207,7 +207,7 @@ def test_the_sum_of_margins_is_that_of_their_curves():
         recorder=total,
         measure=margin,
     )
-    torch.testing.assert_close(total.mean(8), -train_aum(net, feed, settings(), seed=SEED))
+    torch.testing.assert_close(total.mean(8), -aum(train_margins(net, feed, settings(), seed=SEED)))
 
 
 def test_measuring_does_not_change_the_training():
@@ -389,8 +389,8 @@ TRAINED = {
     "el2n": lambda feed, given: train_el2n(fresh(feed), feed, given, seed=SEED),
     "grand": lambda feed, given: train_grand(fresh(feed), feed, given, seed=SEED),
     "grand, last layer": lambda feed, given: train_grand(fresh(feed), feed, given, seed=SEED, last_layer=True),
-    "forgetting": lambda feed, given: train_forgetting(fresh(feed)("final"), feed, given, seed=SEED),
-    "aum": lambda feed, given: train_aum(fresh(feed)("final"), feed, given, seed=SEED),
+    "forgetting": lambda feed, given: forgetting(train_margins(fresh(feed)("final"), feed, given, seed=SEED)),
+    "aum": lambda feed, given: aum(train_margins(fresh(feed)("final"), feed, given, seed=SEED)),
     "selfsup": lambda feed, given: torch.tensor(
         selfsup(
             embed(train_early(fresh(feed)("early-1"), feed, given, stage="early-1", seed=SEED), feed),

@@ -6,7 +6,6 @@ import torch
 from tcsl.config import DeviceSettings, resolve
 from tcsl.data.digits import load
 from tcsl.embeddings import embed
-from tcsl.scoring.forgetting import train_forgetting
 from tcsl.scoring.grand import grand_of
 from tcsl.scoring.margins import train_margins
 from tcsl.training.device import choose
@@ -50,7 +49,7 @@ def test_recording_margins_waits_for_nothing(monkeypatch):
 
     monkeypatch.setattr("tcsl.scoring.margins.margin", guarded)
     try:
-        train_forgetting(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, seed=0)
+        train_margins(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, seed=0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(batches) == 6 * 14

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
-
-from tcsl.config import Settings
-from tcsl.scoring.margins import train_margins
-from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.feed import Feed
-from tcsl.training.loop import Report
+from torch import Tensor
 
 
 def aum(margins: Tensor) -> Tensor:
@@ -29,16 +23,3 @@ def aum(margins: Tensor) -> Tensor:
     [-2.0, 0.5]
     """
     return -margins.mean(1)
-
-
-def train_aum(
-    net: nn.Module,
-    feed: Feed,
-    settings: Settings,
-    *,
-    seed: int,
-    checkpoint: Checkpoint | None = None,
-    report: Report | None = None,
-) -> Tensor:
-    """Train `net` in place by CB ERM for T epochs and return each sample's negated AUM, (n,)."""
-    return aum(train_margins(net, feed, settings, seed=seed, checkpoint=checkpoint, report=report))

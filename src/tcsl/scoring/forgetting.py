@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-
-from tcsl.config import Settings
-from tcsl.scoring.margins import train_margins
-from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.feed import Feed
-from tcsl.training.loop import Report
+from torch import Tensor
 
 
 def forgetting(margins: Tensor) -> Tensor:
@@ -32,16 +26,3 @@ def forgetting(margins: Tensor) -> Tensor:
     right = margins > 0
     events = (right[:, :-1] & ~right[:, 1:]).sum(1)
     return torch.where(right.any(1), events, margins.shape[1]).float()
-
-
-def train_forgetting(
-    net: nn.Module,
-    feed: Feed,
-    settings: Settings,
-    *,
-    seed: int,
-    checkpoint: Checkpoint | None = None,
-    report: Report | None = None,
-) -> Tensor:
-    """Train `net` in place by CB ERM for T epochs and return each sample's forgetting events, (n,)."""
-    return forgetting(train_margins(net, feed, settings, seed=seed, checkpoint=checkpoint, report=report))
