@@ -217,6 +217,34 @@ def _plain(values):
     return f"{statistics.mean(values):.2f}" if values else ""
 
 
+def digits_methods():
+    """WGA, averages and seconds of every method on the digits."""
+    from tcsl.config import from_flat
+    from tcsl.registry import METHODS as known  # noqa: N811
+
+    record = read("digits-methods")
+    settings = from_flat(record["settings"])
+
+    def mean_sd(value):
+        return f"{100 * value['mean']:.1f} ± {100 * value['sd']:.1f}"
+
+    def seconds(name):
+        stages = known.get(name).stages(settings, 1200)
+        return statistics.mean(sum(seed.get(stage, 0) for stage in {*stages, name}) for seed in record["seconds"])
+
+    ordered = sorted(record["methods"], key=lambda name: -record["methods"][name]["wga"]["mean"])
+    rows = [
+        [
+            f"{record['titles'][name]} (`{name}`)",
+            *[mean_sd(record["methods"][name][m]) for m in ("wga", "average", "weighted_average")],
+            f"{seconds(name):.1f}",
+        ]
+        for name in ordered
+    ]
+    header = ["method", "WGA", "plain average", "weighted average", "seconds, all stages"]
+    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds, r = {record['ratio']:g}." + source(record)
+
+
 def methods():
     """Every registered method, from what it declares."""
     from tcsl import registry
@@ -251,6 +279,7 @@ def methods():
 
 BLOCKS = {
     "methods": methods,
+    "digits-methods": digits_methods,
     "digits": digits,
     "choices": choices,
     "choices-halves": lambda: trials("halves"),
