@@ -134,7 +134,9 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
     if feed.inputs.ndim != 4 or epochs == 0:
         return feed.hardware.place(job.fresh_net("final")).eval()
     even = settings.batch_size + settings.batch_size % 2
-    views = settings.model_copy(update={"augment": options.views, "epochs": epochs, "batch_size": even})
+    # The projection is normalised, so weight decay would shrink the net without end.
+    given = {"augment": options.views, "epochs": epochs, "batch_size": even, "weight_decay": 0.0}
+    views = settings.model_copy(update=given)
     twice = feed.subset(np.tile(np.arange(n), 2))
 
     def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
