@@ -161,6 +161,7 @@ def train_model(
     train: TrainSettings | None = None,
     steps: int | None = None,
     weights: str = "final",
+    around: Callable[[nn.Module], nn.Module] | None = None,
     **how: Any,
 ) -> nn.Module:
     """Train a net as a stage of the job.
@@ -170,13 +171,14 @@ def train_model(
     train : by default the run's own settings
     steps : by default T ceil(n / batch) on this feed
     weights : names the initial weights; every final model starts from the same
+    around : from the net to what is trained in its place and has it as a part, such as a pair; the net is kept
     how : what else `fit` takes: objective, order, state
     """
     settings = job.settings.train if train is None else train
 
     def run(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         fit(
-            net,
+            net if around is None else around(net),
             feed,
             settings,
             stage=stage,

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
@@ -14,9 +14,9 @@ from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.groupdro import balanced_order
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job, train_model
-from tcsl.training.checkpoint import Checkpoint
+from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures
-from tcsl.training.loop import fit, steps_of
+from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective
 from tcsl.training.views import logits_of
 
@@ -70,7 +70,7 @@ def correct_and_contrast(predicted: Tensor, classes: int, *, share: float, tempe
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "cnc", CNCOptions)
     settings = options.training(job.settings.train)
-    early = settings.model_copy(update={"epochs": _early(options, settings.epochs)})
+    early = settings.model_copy(update={"epochs": options.early or a_tenth(settings.epochs)})
     feed, device, classes = job.feed, job.feed.labels.device, job.data.num_classes
     same = torch.zeros(len(feed), device=device)
     first = train_model(job, "cnc-early", feed, log_weights=same, train=early, weights="cnc-early")
@@ -78,33 +78,23 @@ def _run(job: Job) -> Outcome:
     # Anchors, positives and negatives meet in a batch where right and wrong samples of every class are as frequent.
     cell = (2 * feed.labels + (predicted != feed.labels)).cpu()
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        fit(
-            WithFeatures(net),
-            feed,
-            settings,
-            stage="cnc",
-            steps=steps_of(len(feed), settings),
-            seed=job.settings.seed,
-            log_weights=same,
-            objective=correct_and_contrast(predicted, classes, share=options.share, temperature=options.temperature),
-            order=partial(balanced_order, cell, 2 * classes),
-            checkpoint=checkpoint,
-            report=job.report,
-        )
-        return {}
-
-    return Outcome(job.stage("cnc", "final", train)[0])
-
-
-def _early(options: CNCOptions, epochs: int) -> int:
-    return options.early or max(1, epochs // 10)
+    net = train_model(
+        job,
+        "cnc",
+        feed,
+        log_weights=same,
+        train=settings,
+        around=WithFeatures,
+        objective=correct_and_contrast(predicted, classes, share=options.share, temperature=options.temperature),
+        order=partial(balanced_order, cell, 2 * classes),
+    )
+    return Outcome(net)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "cnc", CNCOptions)
     train = options.training(settings.train)
-    return {"cnc-early": steps_of(n, train, _early(options, train.epochs)), "cnc": steps_of(n, train)}
+    return {"cnc-early": steps_of(n, train, options.early or a_tenth(train.epochs)), "cnc": steps_of(n, train)}
 
 
 METHOD = Method(

@@ -15,6 +15,7 @@ from tcsl.methods.environments import infer_environments
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
 from tcsl.methods.options import options_of
 from tcsl.pipeline import Job, train_model
+from tcsl.scoring.early import a_tenth
 from tcsl.training.loop import steps_of
 from tcsl.training.views import logits_of
 
@@ -45,7 +46,7 @@ def environment_groups(labels: Tensor, environments: Tensor) -> tuple[Tensor, in
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "eiil", EIILOptions)
     train = options.training(job.settings.train)
-    early = train.model_copy(update={"epochs": _reference(options, train.epochs)})
+    early = train.model_copy(update={"epochs": options.reference or a_tenth(train.epochs)})
     same = torch.zeros(len(job.feed), device=job.feed.labels.device)
     reference = train_model(job, "eiil-reference", job.feed, log_weights=same, train=early, weights="eiil-reference")
     labels = job.feed.labels.cpu()
@@ -78,14 +79,13 @@ def _tell_whole_classes(labels: Tensor, environments: Tensor, names: tuple[str, 
         )
 
 
-def _reference(options: EIILOptions, epochs: int) -> int:
-    return options.reference or max(1, epochs // 10)
-
-
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "eiil", EIILOptions)
     train = options.training(settings.train)
-    return {"eiil-reference": steps_of(n, train, _reference(options, train.epochs)), "eiil": steps_of(n, train)}
+    return {
+        "eiil-reference": steps_of(n, train, options.reference or a_tenth(train.epochs)),
+        "eiil": steps_of(n, train),
+    }
 
 
 METHOD = Method(

@@ -11,6 +11,7 @@ from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job, train_model
+from tcsl.scoring.early import a_tenth
 from tcsl.training.loop import steps_of
 from tcsl.training.views import logits_of
 from tcsl.types import BoolArray, IntArray
@@ -35,7 +36,7 @@ def up_sampled(wrong: BoolArray, times: int) -> IntArray:
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "jtt", JTTOptions)
     train = options.training(job.settings.train)
-    early = train.model_copy(update={"epochs": _early(options, train.epochs)})
+    early = train.model_copy(update={"epochs": options.early or a_tenth(train.epochs)})
     same = torch.zeros(len(job.feed), device=job.feed.labels.device)
     first = train_model(job, "jtt-early", job.feed, log_weights=same, train=early, weights="jtt-early")
     wrong = (logits_of(first, job.feed).argmax(1) != job.feed.labels).cpu().numpy()
@@ -51,15 +52,11 @@ def _run(job: Job) -> Outcome:
     return Outcome(train_model(job, "jtt", feed, log_weights=same, train=train))
 
 
-def _early(options: JTTOptions, epochs: int) -> int:
-    return options.early or max(1, epochs // 10)
-
-
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "jtt", JTTOptions)
     train = options.training(settings.train)
     # How many are wrong is not known before; as if none were.
-    return {"jtt-early": steps_of(n, train, _early(options, train.epochs)), "jtt": steps_of(n, train)}
+    return {"jtt-early": steps_of(n, train, options.early or a_tenth(train.epochs)), "jtt": steps_of(n, train)}
 
 
 METHOD = Method(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
-from tcsl.pipeline import Job
-from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.loop import fit, steps_of
+from tcsl.pipeline import Job, train_model
+from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective, generalized_cross_entropy
 from tcsl.training.pair import Pair
 
@@ -58,25 +57,19 @@ def _run(job: Job) -> Outcome:
     settings = options.training(job.settings.train)
     feed = job.feed
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        averages = torch.zeros(2, len(feed), device=feed.labels.device)
-        classes = job.data.num_classes
-        fit(
-            Pair(job.fresh_net("lff-biased"), net),
-            feed,
-            settings,
-            stage="lff",
-            steps=steps_of(len(feed), settings),
-            seed=job.settings.seed,
-            log_weights=torch.zeros(len(feed), device=feed.labels.device),
-            objective=learning_from_failure(feed.labels, averages, classes, q=options.q, memory=options.memory),
-            state={"averages": averages},
-            checkpoint=checkpoint,
-            report=job.report,
-        )
-        return {}
-
-    return Outcome(job.stage("lff", "final", train)[0])
+    device, classes = feed.labels.device, job.data.num_classes
+    averages = torch.zeros(2, len(feed), device=device)
+    net = train_model(
+        job,
+        "lff",
+        feed,
+        log_weights=torch.zeros(len(feed), device=device),
+        train=settings,
+        around=lambda net: Pair(job.fresh_net("lff-biased"), net),
+        objective=learning_from_failure(feed.labels, averages, classes, q=options.q, memory=options.memory),
+        state={"averages": averages},
+    )
+    return Outcome(net)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

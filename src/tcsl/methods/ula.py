@@ -16,8 +16,8 @@ from tcsl.embeddings import embed
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
-from tcsl.pipeline import Job
-from tcsl.training.checkpoint import Checkpoint
+from tcsl.pipeline import Job, train_model
+from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit, steps_of
@@ -108,23 +108,20 @@ def _run(job: Job) -> Outcome:
     predicted = _probe(job, seen, options, settings).to(feed.labels.device)
     table = log_prior(feed.labels, predicted, classes)
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+    def from_pretrained(net: nn.Module) -> nn.Module:
         net.load_state_dict(pretrained.state_dict())
-        fit(
-            net,
-            feed,
-            settings,
-            stage="ula",
-            steps=steps_of(len(feed), settings),
-            seed=job.settings.seed,
-            log_weights=torch.zeros(len(feed), device=feed.labels.device),
-            objective=logit_correction(lambda batch: table[predicted[batch.indices]], options.tau),
-            checkpoint=checkpoint,
-            report=job.report,
-        )
-        return {}
+        return net
 
-    return Outcome(job.stage("ula", "final", train)[0])
+    net = train_model(
+        job,
+        "ula",
+        feed,
+        log_weights=torch.zeros(len(feed), device=feed.labels.device),
+        train=settings,
+        around=from_pretrained,
+        objective=logit_correction(lambda batch: table[predicted[batch.indices]], options.tau),
+    )
+    return Outcome(net)
 
 
 def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Module:
@@ -139,26 +136,21 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
     views = settings.model_copy(update=given)
     twice = feed.subset(np.tile(np.arange(n), 2))
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+    def projected(net: nn.Module) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.settings.seed)
-            projected = Projected(net, job.data.num_classes, options.width)
-        fit(
-            projected,
-            twice,
-            views,
-            stage="ula-pretraining",
-            steps=steps_of(2 * n, views),
-            seed=job.settings.seed,
-            log_weights=torch.zeros(2 * n, device=feed.labels.device),
-            objective=twins(options.redundancy),
-            order=partial(paired_order, n, even),
-            checkpoint=checkpoint,
-            report=job.report,
-        )
-        return {}
+            return Projected(net, job.data.num_classes, options.width)
 
-    return job.stage("ula-pretraining", "final", train)[0]
+    return train_model(
+        job,
+        "ula-pretraining",
+        twice,
+        log_weights=torch.zeros(2 * n, device=feed.labels.device),
+        train=views,
+        around=projected,
+        objective=twins(options.redundancy),
+        order=partial(paired_order, n, even),
+    )
 
 
 def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSettings) -> Tensor:
@@ -166,7 +158,7 @@ def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSetti
     scaled = (seen - seen.mean(0)) / np.maximum(seen.std(0), 1e-6)
     data = make_dataset(torch.from_numpy(scaled.astype(np.float32)), job.data.labels, class_names=job.data.class_names)
     feed = Feed.of(data, job.feed.hardware)
-    plain = settings.model_copy(update={"augment": "none", "epochs": options.probe or max(1, settings.epochs // 10)})
+    plain = settings.model_copy(update={"augment": "none", "epochs": options.probe or a_tenth(settings.epochs)})
     probe = fit(
         build_net("linear", data, seed=job.settings.seed),
         feed,
@@ -193,7 +185,7 @@ def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "ula", ULAOptions)
     train = options.training(settings.train)
-    probe = options.probe or max(1, train.epochs // 10)
+    probe = options.probe or a_tenth(train.epochs)
     return {
         "ula-pretraining": steps_of(2 * n, train, _pretraining(options, train.epochs)),
         "ula-probe": steps_of(n, train, probe),

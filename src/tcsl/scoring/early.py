@@ -24,7 +24,16 @@ def early_epochs(settings: Settings) -> int:
     >>> [early_epochs(resolve(overrides={"train.epochs": epochs})) for epochs in (300, 49, 5)]
     [30, 4, 1]
     """
-    return max(1, settings.train.epochs // 10)
+    return a_tenth(settings.train.epochs)
+
+
+def a_tenth(epochs: int) -> int:
+    """Return T // 10, at least 1: how long a first model is trained that is to know only what is learned early.
+
+    >>> a_tenth(300), a_tenth(9)
+    (30, 1)
+    """
+    return max(1, epochs // 10)
 
 
 def train_early(
