@@ -5,8 +5,8 @@
 A cell is a method, a ratio and a seed; its record is a JSON file in docs/results/reproduction with the settings, the
 command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
 use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
-several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, and tcsl_cs in
-the profiles default, fast and paper.
+several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the
+profiles default, fast and paper, and with one setting of the default changed (VARIANTS).
 """
 
 import argparse
@@ -35,13 +35,21 @@ from tcsl.training.feed import Feed
 from tcsl.training.turns import in_turns
 from tcsl.training.views import logits_of
 
-PROFILES = {"core": "default", "tcsl_cs": "default", "tcsl_cs_fast": "fast", "tcsl_cs_paper": "paper"}
-METHODS = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper", "tcsl_cs_fast")
+VARIANTS = {  # of TCSL-CS: the profile, and what is changed in it
+    "tcsl_cs": ("default", {}),
+    "tcsl_cs_paper": ("paper", {}),
+    "tcsl_cs_fast": ("fast", {}),
+    "tcsl_cs_class": ("default", {"select.fill": "class"}),
+    "tcsl_cs_bot": ("default", {"select.tau": 0.0}),
+}
+METHODS = ("core", "cb_erm", "rgbal", "random", *VARIANTS)
+USUAL = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper")
 SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
 
-def settings_of(options, profile, seed, ratio, schedule=True):
+def settings_of(options, profile, seed, ratio, schedule=True, changed=None):
     overrides = {
+        **(changed or {}),
         "seed": seed,
         "select.ratio": ratio,
         "train.augment": options.augment,
@@ -190,14 +198,14 @@ class Campaign:
 
     def run(self, method, seed, ratio):
         """Run one cell."""
-        profile = PROFILES.get(method, "default")
-        settings = settings_of(self.options, profile, seed, ratio or 0.1)
+        profile, changed = VARIANTS.get(method, ("default", {}))
+        settings = settings_of(self.options, profile, seed, ratio or 0.1, changed=changed)
         if method == "core":
             self.scores("default", seed)
             return
         data = self.splits.train
         indices, found = None, None
-        if method.startswith("tcsl_cs"):
+        if method in VARIANTS:
             scores = self.scores(profile, seed)
             chosen = select_tcsl_cs(scores["curves"], scores["tcsl_c"], data.numpy_labels, settings.select, seed=seed)
             indices = chosen.indices
@@ -232,7 +240,7 @@ def main():
     parser.add_argument("--augment", default="none")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--ratios", type=float, nargs="+", default=[0.1])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS[:-1]))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(USUAL))
     parser.add_argument("--jobs", type=int, default=1, help="seeds of a cell that train in turns")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--records", default=str(RESULTS / "reproduction"))

@@ -137,6 +137,8 @@ METHODS = {
     "tcsl_cs_paper": "TCSL-CS, profile paper",
     "tcsl_cs": "TCSL-CS, profile default",
     "tcsl_cs_fast": "TCSL-CS, profile fast",
+    "tcsl_cs_class": "TCSL-CS, default, filled by the classes' shares",
+    "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "core-default": "f_c itself",
 }
 

@@ -132,7 +132,7 @@ class DeviceSettings(Section):
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
-    "fast": {"score": {"biased_share": 0.03, "core_share": 0.1}},
+    "fast": {"score": {"biased_share": 0.03, "core_share": 0.08}},
     "paper": {
         "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1},
         "select": {"losses": "raw", "restarts": 1, "fill": "global"},
