@@ -132,7 +132,7 @@ class DeviceSettings(Section):
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
-    "fast": {"score": {"biased_share": 0.03, "core_share": 0.08}},
+    "fast": {"score": {"biased_share": 0.03, "core_share": 0.06}},
     "paper": {
         "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1},
         "select": {"losses": "raw", "restarts": 1, "fill": "global"},
@@ -145,7 +145,7 @@ class Settings(Section):
 
     profile: Profile = Field(
         "default",
-        description="default: what measured best; fast: its coreset after a tenth of the epochs; paper: literal",
+        description="default: what measured best; fast: its coreset after a twelfth of the epochs; paper: literal",
     )
     seed: int = Field(0, ge=0, description="of the data's draw, the nets' weights, the order, the selection")
     methods: tuple[str, ...] = Field(("cb_erm", "tcsl_cs"), description="what is trained side by side")

@@ -8,7 +8,7 @@ from tcsl.data.digits import load
 from tcsl.embeddings import embed
 from tcsl.scoring.grand import grand_of
 from tcsl.scoring.margins import train_margins
-from tcsl.training.device import choose
+from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.nets import build_net
 from tcsl.training.objective import margin
@@ -19,6 +19,15 @@ pytestmark = [
         not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def repeatable(monkeypatch):
+    """Kernels that repeat themselves, in IEEE float32: convolutions on TF32 would differ from a CPU's."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    with settled(DeviceSettings()):
+        yield
+
 
 SETTINGS = resolve(overrides={"train.epochs": 6, "train.batch_size": 32, "train.lr": 0.01})
 

@@ -116,6 +116,7 @@ class Captured:
                 self._step(self._feed.gathered(size.index))
         except (RuntimeError, torch.AcceleratorError) as error:
             self._works = False
+            _end_of_capture(self._feed.hardware.device)
             reason = str(error).strip().split("\n")[0][:200]
             warnings.warn(
                 f"stage {self._stage!r}: the net's steps cannot be captured as a CUDA graph, so they are run one by "
@@ -126,6 +127,12 @@ class Captured:
             return False
         size.graph = graph
         return True
+
+
+def _end_of_capture(device: torch.device) -> None:
+    """Let the device's random numbers know that a capture that failed is over; torch tells them only of others."""
+    generator = torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 @contextmanager
