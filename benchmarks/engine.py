@@ -1,12 +1,12 @@
 """The GPU engine: epochs of ResNet50 on Waterbirds' shapes and of ResNet18 on cMNIST's, against a textbook loop.
 
-    python benchmarks/engine.py [--root DATA --weights FILE] [--only PART]
-    python benchmarks/engine.py --cpu
+    python benchmarks/engine.py [waterbirds cmnist disk memory agreement] --root DATA --weights FILE
+    python benchmarks/engine.py cpu
 
 Inputs are random bytes of the real sizes: what is in a picture does not change the time of a step. Medians over epochs
 after the first three, in which steps are compiled and captured. The textbook loop has a DataLoader with eight workers,
-float32 with TF32 and the same batches; it records nothing. With --root, a fresh process goes from the real Waterbirds'
-files to the coreset, profile `fast`. With --cpu the selection and the loop on two cores are measured.
+float32 with TF32 and the same batches; it records nothing. `disk`: a fresh process goes from the real Waterbirds' files
+to the coreset, profile `fast`. `cpu`: the selection and the loop on two cores. Each part has a record of its own.
 """
 
 import argparse
@@ -188,7 +188,7 @@ kept = select(scores, ratio=0.1)
 done = time.perf_counter()
 print(json.dumps({"imports": imported - started, "decoding": loaded - imported, "scores": scored - loaded,
                   "until the first epoch's end": ends[0] - loaded,
-                  "selection": done - scored, "kept": len(kept), "epochs": scores.curves.shape[1]}))
+                  "selection": done - scored}))
 """
 
 
@@ -207,7 +207,7 @@ def from_disk(root, weights, engine="auto"):
         return time.perf_counter() - started, json.loads(done.stdout.splitlines()[-1])
 
 
-def memory():
+def memory_rows(options):
     """Return what the stages keep on the GPU beyond plain training, beside the analysis, in floats a sample."""
     n, classes, epochs = 4795, 2, 30
     before = torch.cuda.memory_allocated()
@@ -239,7 +239,7 @@ def memory():
     ]
 
 
-def agreement():
+def agreement_rows(options):
     """Return how alike the scores of one seed are on different hardware: rank correlations with one CPU thread."""
     ways = {
         "CPU, two threads": {"device.device": "cpu", "device.threads": 2},
@@ -265,48 +265,44 @@ def agreement():
     return rows
 
 
-def gpu_rows(options):
+def collected():
+    """Return a list of rows, and what adds one to it and prints it."""
     rows = []
 
-    def row(work, seconds, goal, textbook_seconds=None):
+    def row(work, seconds, goal="", textbook_seconds=None):
         ratio = None if textbook_seconds is None else textbook_seconds / seconds
         rows.append(
             {"work": work, "seconds": seconds, "goal, s": goal, "textbook, s": textbook_seconds, "ratio": ratio}
         )
         print(rows[-1], flush=True)
 
-    if options.only in ("", "disk") and options.root:
-        for engine in ("auto", "compiled"):
-            seconds, parts = from_disk(options.root, options.weights, engine)
-            work = "Waterbirds: from files to the coreset, profile fast"
-            row(work if engine == "auto" else f"the same, {engine}", seconds, 60 if engine == "auto" else "")
-            print(parts, flush=True)
-    if options.only in ("", "waterbirds"):
-        waterbirds_rows(row)
-    if options.only in ("", "cmnist"):
-        cmnist_rows(row)
+    return rows, row
+
+
+def disk_rows(options):
+    rows, row = collected()
+    for engine in ("auto", "compiled"):
+        seconds, parts = from_disk(options.root, options.weights, engine)
+        work = "Waterbirds: from files to the coreset, profile fast"
+        row(work if engine == "auto" else f"the same, {engine}", seconds, 60 if engine == "auto" else "")
+        for part, took in parts.items():
+            row(f"of it: {part}", took)
     return rows
 
 
-def cpu_rows():
-    """Return the loop on two cores, beside the better textbook loop of the same run."""
-    rows = []
+def cpu_rows(options):
+    """Return the loop on two cores, beside the better textbook loop of the same run, and the selection."""
+    rows, row = collected()
     for found in compare(epochs=7):
-        ours = found["ours, s / epoch"]
-        ratio = found["best textbook / ours"]
-        rows.append(
-            {
-                "work": f"{found['data']}, small_cnn, {found['threads']} threads: epoch with every loss recorded",
-                "seconds": ours,
-                "goal, s": ours * ratio,
-                "textbook, s": ours * ratio,
-                "ratio": ratio,
-            }
-        )
+        usual = found["ours, s / epoch"] * found["best textbook / ours"]
+        work = f"{found['data']}, small_cnn, {found['threads']} threads: epoch with every loss recorded"
+        row(work, found["ours, s / epoch"], usual, usual)
+    row("wKMeans (10 restarts) and Algorithm 2, Waterbirds", selection(), 0.02)
     return rows
 
 
-def waterbirds_rows(row):
+def waterbirds_rows(options):
+    rows, row = collected()
     net, n, side, classes, batch = WATERBIRDS
     data = images(n, side, classes)
     usual = textbook(data, net, batch)
@@ -315,58 +311,52 @@ def waterbirds_rows(row):
     row("Waterbirds, ResNet50: ERM epoch", erm, 0.80, usual)
     for engine in ("plain", "captured"):
         row(f"the same, {engine}", median(epochs_of(feeds[engine], net, batch)), "", usual)
-    row(
-        "stage 1: recording and new weights",
-        median(epochs_of(feeds["compiled"], net, batch, stage="biased")),
-        1.01 * erm,
-    )
-    row("stage 2: correction and recording", median(epochs_of(feeds["compiled"], net, batch, stage="core")), 1.03 * erm)
+    stage1 = median(epochs_of(feeds["compiled"], net, batch, stage="biased"))
+    row("stage 1: recording and new weights", stage1, 1.01 * erm)
+    stage2 = median(epochs_of(feeds["compiled"], net, batch, stage="core"))
+    row("stage 2: correction and recording", stage2, 1.03 * erm)
     augment = "crop+flip"
     base = median(epochs_of(feeds["compiled"], net, batch, augment=augment))
-    row("ERM epoch with crop and flip", base, "")
+    row("ERM epoch with crop and flip", base)
     stage2 = median(epochs_of(feeds["compiled"], net, batch, stage="core", augment=augment))
     row("stage 2 with crop and flip", stage2, 1.36 * base)
     row("Waterbirds, ResNet50: ERM epoch, a seed, two side by side", side_by_side(data, net, batch, 2), "", usual)
+    row("wKMeans (10 restarts) and Algorithm 2, Waterbirds", selection(), 0.02)
+    return rows
 
 
-def cmnist_rows(row):
+def cmnist_rows(options):
+    rows, row = collected()
     net, n, side, classes, batch = CMNIST
     data = images(n, side, classes)
     usual = textbook(data, net, batch, epochs=2)
-    row(
-        "cMNIST, ResNet18: ERM epoch, alone",
-        median(epochs_of(feed_of(data, "compiled"), net, batch, epochs=5)),
-        "",
-        usual,
-    )
+    alone = median(epochs_of(feed_of(data, "compiled"), net, batch, epochs=5))
+    row("cMNIST, ResNet18: ERM epoch, alone", alone, "", usual)
     row("the same, a seed, three side by side", side_by_side(data, net, batch, 3), 1.0, usual)
+    return rows
+
+
+PARTS = {
+    "waterbirds": waterbirds_rows,
+    "cmnist": cmnist_rows,
+    "disk": disk_rows,
+    "memory": memory_rows,
+    "agreement": agreement_rows,
+    "cpu": cpu_rows,
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--only", choices=("", "waterbirds", "cmnist", "disk", "memory", "agreement"), default="")
-    parser.add_argument("--root", default="", help="of the real Waterbirds")
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=[part for part in PARTS if part != "cpu"])
+    parser.add_argument("--root", default="", help="of the real Waterbirds, for the part disk")
     parser.add_argument("--weights", default="", help="a file for its ResNet50")
     options = parser.parse_args()
-    facts = {}
+    if "disk" in options.parts and not options.root:
+        parser.error("the part disk needs --root, where the real Waterbirds is")
     with settled(DeviceSettings()):
-        rows = cpu_rows() if options.cpu else gpu_rows(options)
-        if not options.cpu and options.only in ("", "memory"):
-            facts["memory"] = memory()
-        if not options.cpu and options.only in ("", "agreement"):
-            facts["agreement"] = agreement()
-    rows.append(
-        {
-            "work": "wKMeans (10 restarts) and Algorithm 2, Waterbirds",
-            "seconds": selection(),
-            "goal, s": 0.02,
-            "textbook, s": None,
-            "ratio": None,
-        }
-    )
-    name = "benchmark-engine-cpu" if options.cpu else "benchmark-engine"
-    write(f"{name}-{options.only}" if options.only else name, rows, epochs=EPOCHS, **facts)
+        for part in options.parts:
+            write(f"benchmark-engine-{part}", PARTS[part](options), epochs=EPOCHS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ import re
 import statistics
 import sys
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
+
+from tcsl.statistics import paired
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
@@ -110,9 +113,9 @@ def trials(name):
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
-def benchmark(name, part="rows"):
+def benchmark(name):
     record = read(name)
-    columns = list(record[part][0])
+    columns = list(record["rows"][0])
 
     def cell(value):
         if value is None:
@@ -121,12 +124,12 @@ def benchmark(name, part="rows"):
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         return f"{value:,}" if isinstance(value, int) else str(value)
 
-    return table(columns, [[cell(row[c]) for c in columns] for row in record[part]]) + source(record)
+    return table(columns, [[cell(row[c]) for c in columns] for row in record["rows"]]) + source(record)
 
 
 def agreement():
-    record = read("benchmark-engine")
-    rows = [[row["data"], row["way"], f"{row['TCSL_s']:.4f}", f"{row['TCSL_c']:.4f}"] for row in record["agreement"]]
+    record = read("benchmark-engine-agreement")
+    rows = [[row["data"], row["way"], f"{row['TCSL_s']:.4f}", f"{row['TCSL_c']:.4f}"] for row in record["rows"]]
     return table(["data", "compared with one CPU thread", "TCSL_s", "TCSL_c"], rows) + source(record)
 
 
@@ -143,37 +146,38 @@ METHODS = {
 }
 
 
-def reproduction(dataset):
-    """One table for each schedule, augmentation and ratio that has records; the paper's numbers beside them."""
-    printed = read("paper")[dataset]
-    cells = defaultdict(list)
+def reproduced(dataset):
+    """Return the records of a campaign: {(T, augmentation): {(ratio or None, method): records}}."""
+    campaigns = defaultdict(lambda: defaultdict(list))
     for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
         record = json.loads(path.read_text())
-        augment = path.name.split("-")[2]
-        cells[record["epochs"], augment, record["ratio"] or "", record["method"]].append(record)
-    whole = [key for key in cells if key[2] == ""]
-    settings = sorted({key[:3] for key in cells if key[2] != ""})
-    return "\n\n".join(_reproduced(cells, whole, one, printed) for one in settings)
+        campaigns[record["epochs"], path.name.split("-")[2]][record["ratio"], record["method"]].append(record)
+    return campaigns
 
 
-def _reproduced(cells, whole, one, printed):
-    epochs, augment, ratio = one
+def reproduction(dataset):
+    """One table for each schedule and augmentation that has records; the paper's numbers beside them."""
+    campaigns = reproduced(dataset)
+    return "\n\n".join(_campaign(dataset, key, campaigns[key]) for key in sorted(campaigns, reverse=True))
+
+
+def _campaign(dataset, key, cells):
+    printed = read("paper")[dataset]
+    order = sorted(cells, key=lambda cell: (cell[0] or 0, list(METHODS).index(cell[1])))
     rows = []
-    for method, title in METHODS.items():
-        key = (epochs, augment, "" if (epochs, augment, "", method) in whole else ratio, method)
-        records = cells.get(key)
-        if not records:
-            continue
+    for ratio, method in order:
+        records = cells[ratio, method]
         parts = {name: [r["evaluation"][name] for r in records] for name in ("average", "weighted_average")}
         found = [r["g_high"] for r in records if r.get("g_high")]
         kept = [r["coreset"]["minority"] / r["coreset"]["of"] for r in records if r["coreset"]]
-        cells_ = [r["evaluation"]["wga_cells"] for r in records if r["evaluation"]["wga_cells"] is not None]
-        paper = printed.get(method.removesuffix("_paper"), {}).get(f"{key[2]}")
+        finer = [r["evaluation"]["wga_cells"] for r in records if r["evaluation"]["wga_cells"] is not None]
+        paper = printed.get(method.removesuffix("_paper"), {}).get("" if ratio is None else f"{ratio}")
         rows.append(
             [
-                title,
+                METHODS[method],
+                "" if ratio is None else f"{ratio:g}",
                 _spread([r["wga"] for r in records]),
-                _spread(cells_),
+                _spread(finer),
                 _spread(parts["average"]),
                 _spread(parts["weighted_average"]),
                 _plain([f["recall"] for f in found])
@@ -185,8 +189,10 @@ def _reproduced(cells, whole, one, printed):
                 "" if paper is None else f"{paper[0]:.2f} ({paper[1]:.2f})",
             ]
         )
+    epochs, augment = key
     header = [
-        f"T = {epochs}, augmentation {augment}, r = {ratio:g}",
+        f"T = {epochs}, augmentation {augment}",
+        "r",
         "WGA",
         "WGA, finer cells",
         "plain average",
@@ -197,15 +203,72 @@ def _reproduced(cells, whole, one, printed):
         "seeds",
         "the paper: WGA (average)",
     ]
-    records = [r for key, group in cells.items() if key[:2] == one[:2] for r in group]
+    records = [r for group in cells.values() for r in group]
     weights, commits = (
         {r[k] if k == "weights" else r["environment"]["commit"][:10] for r in records} for k in ("weights", "commit")
     )
     about = records[0]["environment"]
+    scored = {r.get("scored_with", epochs) for r in records} - {epochs}
     return table(header, rows) + (
         f"\n\nWeights {', '.join(sorted(weights))}; {about['gpu']}, torch {about['packages']['torch']}, commits "
         f"{', '.join(sorted(commits))}. Seconds are those of the final training, or of both stages for f_c."
+        + (f" Scores are those of T = {max(scored)}." if scored else "")
     )
+
+
+GOALS = (  # the paper's gains at r = 0.1, without augmentation
+    ("waterbirds", "cb_erm", 10.76),
+    ("waterbirds", "rgbal", 0.0),
+    ("cmnist", "cb_erm", 26.76),
+    ("cmnist", "rgbal", 11.69),
+)
+
+
+def goals():
+    """Return the default's gain in WGA at the full schedule, paired by seeds, beside the goal."""
+    rows = []
+    for dataset, other, goal in GOALS:
+        campaigns = reproduced(dataset)
+        cells = campaigns[max(key for key in campaigns if key[1] == "none")]
+
+        def by_seed(method, ratio, cells=cells):
+            return {r["seed"]: r["wga"] for r in cells[ratio, method]}
+
+        ours, theirs = by_seed("tcsl_cs", 0.1), by_seed(other, None if other == "cb_erm" else 0.1)
+        seeds = sorted(ours.keys() & theirs.keys())
+        gain = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
+        interval = "" if gain.sd is None else f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+        rows.append(
+            [
+                f"{dataset}: TCSL-CS default minus {METHODS[other]}",
+                f"{100 * gain.mean:+.1f}{interval}",
+                f"{goal:+.2f}",
+                ", ".join(map(str, seeds)),
+            ]
+        )
+    return table(["WGA, r = 0.1, full schedule", "measured [95 %]", "goal", "seeds"], rows)
+
+
+def shorter(dataset):
+    """Return what fewer epochs of a stage would have selected, over the seeds that were scored with the full one."""
+    campaigns = reproduced(dataset)
+    records = campaigns[max(key for key in campaigns if key[1] == "none")][None, "core-default"]
+    rows = []
+    for stage in ("T_s", "T_c"):
+        epochs = sorted({int(e) for r in records for e in r["shorter"][stage]})
+        for epoch in epochs:
+            found = [r["shorter"][stage][str(epoch)] for r in records if str(epoch) in r["shorter"][stage]]
+            rows.append(
+                [
+                    f"{stage} = {epoch}",
+                    _plain([f["overlap"] for f in found]),
+                    f"{statistics.mean(f['minority'] for f in found):.0f}",
+                    f"{statistics.mean(f['g_high'] for f in found):.0f}",
+                    f"{len(found)}",
+                ]
+            )
+    header = [f"{dataset}, r = 0.1", "overlap with the whole one's coreset", "minority in it", "G_high", "seeds"]
+    return table(header, rows)
 
 
 def _spread(values):
@@ -289,12 +352,16 @@ BLOCKS = {
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
     "benchmark-table": lambda: benchmark("benchmark-table"),
-    "benchmark-engine": lambda: benchmark("benchmark-engine"),
-    "benchmark-engine-cpu": lambda: benchmark("benchmark-engine-cpu"),
-    "benchmark-engine-memory": lambda: benchmark("benchmark-engine", "memory"),
+    **{
+        f"benchmark-engine-{part}": partial(benchmark, f"benchmark-engine-{part}")
+        for part in ("waterbirds", "cmnist", "disk", "memory", "cpu")
+    },
     "agreement": agreement,
     "reproduction-waterbirds": lambda: reproduction("waterbirds"),
     "reproduction-cmnist": lambda: reproduction("cmnist"),
+    "reproduction-goals": goals,
+    "shorter-waterbirds": lambda: shorter("waterbirds"),
+    "shorter-cmnist": lambda: shorter("cmnist"),
 }
 
 
