@@ -69,27 +69,6 @@ def digits():
     return table(["method", *metrics.values()], rows) + note + source(record)
 
 
-def choices():
-    record = read("choices-digits")
-
-    def number(value):
-        return "" if value is None else f"{value:.2f}"
-
-    rows = [
-        [
-            row["row"],
-            f"{row['WGA']:.1f} ± {row['sd']:.1f}",
-            "" if row["row"] == "default" else f"{row['minus default']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
-            f"{row['average']:.1f}",
-            number(row["recall"]),
-            number(row["precision"]),
-        ]
-        for row in record["rows"]
-    ]
-    header = ["changed", "WGA", "minus default, paired [95 %]", "plain average", "recall of G_high", "precision"]
-    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
-
-
 def trials(name):
     record = read(f"choices-{name}")
 
@@ -106,10 +85,11 @@ def trials(name):
             f"{row['WGA']:.1f} ± {row['sd']:.1f}",
             difference(row, "WGA"),
             "" if row["n"] is None else f"{row['n']:.0f}",
+            "" if row["recall"] is None else f"{row['recall']:.2f} / {row['precision']:.2f}",
         ]
         for row in record["rows"]
     ]
-    header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n"]
+    header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n", "G_high"]
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
@@ -346,7 +326,7 @@ BLOCKS = {
     "methods": methods,
     "digits-methods": digits_methods,
     "digits": digits,
-    "choices": choices,
+    "choices-digits": lambda: trials("digits"),
     "choices-halves": lambda: trials("halves"),
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
