@@ -315,6 +315,8 @@ def methods():
                 for option, field in own.items()
             ]
             lines.append(f"- Options, as `--set method.{name}.OPTION=VALUE`: {'; '.join(told)}.")
+        if method.chooses:
+            lines.append(f"- Whatever `train.model_selection` says: {method.chooses}.")
         lines.append(f"- From: {about.reference}.")
         if about.differs:
             lines.append(f"- Ours differs: {about.differs}.")

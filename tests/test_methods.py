@@ -1,5 +1,7 @@
 """Every registered method keeps the same contract, on a small dataset with a shortcut."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +11,10 @@ from tcsl.config import resolve
 from tcsl.errors import InputError, TcslWarning
 from tcsl.registry import METHODS
 from tcsl.running import load_dataset, run_methods
+from tcsl.training.checkpoint import Checkpoint, load_tensors, under_prefix, with_prefix
 
 BUILT_IN = METHODS.names()
+BALANCED = "balanced_by_bias"
 EMBEDDED = np.random.default_rng(5).normal(size=(240, 6)).astype(np.float32)
 QUICK = {
     "train.epochs": 8,
@@ -93,6 +97,73 @@ def test_a_method_runs_through_the_stages_that_it_names(method, tmp_path):
     assert list(seen) == [stage for stage in planned if stage in seen]  # rows have no views for ULA's pretraining
     assert list(planned)[-1] in seen
     assert all(seen[stage] >= steps for stage, steps in planned.items() if stage in seen)
+
+
+def last_epochs(folder):
+    """Return every tensor of every stage, of final models those of the last epoch: all but what was chosen."""
+    out = {}
+    for path in (folder / "checkpoints").glob("*.safetensors"):
+        tensors, _ = load_tensors(path)
+        last = with_prefix("net.", under_prefix("last.", tensors))
+        kept = {k: v for k, v in tensors.items() if k != "chosen" and not k.startswith("last.")}
+        out |= {(path.name, k): v for k, v in (kept | last).items()}
+    return out
+
+
+@pytest.mark.parametrize("method", BUILT_IN)
+def test_model_selection_chooses_the_final_model_and_changes_nothing_else(method, tmp_path):
+    short = {**QUICK, "train.epochs": 4, "method.eiil.environment_steps": 500, "method.george.max_clusters": 3}
+    debias(method, tmp_path / "last", settings=short)
+    expected = last_epochs(tmp_path / "last")
+    for by in ("worst_class", "worst_group", BALANCED):
+        run = debias(method, tmp_path / by, settings={**short, "train.model_selection": by})
+        model = run.result["models"][method]
+        if METHODS.get(method).chooses:
+            assert model == {"by": "own", "how": METHODS.get(method).chooses}
+        else:
+            assert (model["by"], model["on"]) == (by, "validation data")
+            assert 1 <= model["epoch"] <= model["epochs"]
+            found = tcsl.evaluate(run.models[method], (X_VAL, Y_VAL), groups=ATTRIBUTE_VAL)
+            value = {"worst_class": found.worst_class, "worst_group": found.wga}.get(by, model["value"])
+            assert model["value"] == value
+        stages = last_epochs(tmp_path / by)
+        assert all(torch.equal(stages[name], tensor) for name, tensor in expected.items())
+        assert {name for name, _ in stages} - {name for name, _ in expected} <= {"biased.safetensors"}
+        for coreset in (tmp_path / "last").glob("coreset*.parquet"):
+            assert coreset.read_bytes() == (tmp_path / by / coreset.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "by"),
+    [*((name, "worst_group") for name in ("cb_erm", "tcsl_cs", "groupdro", "lff", "cnc", "lc")), ("cb_erm", BALANCED)],
+)
+def test_a_chosen_epoch_survives_a_stop_after_every_epoch(method, by, tmp_path, monkeypatch):
+    """Stopped in every epoch of the final model, each of which is saved; then all files have the same bytes."""
+    monkeypatch.setattr("tcsl.training.checkpoint.Checkpoint", partial(Checkpoint, share=1e9))
+    settings = {**QUICK, "train.epochs": 5, "train.lr": 0.1, "train.model_selection": by}
+    whole = debias(method, tmp_path / "whole", settings=settings)
+    stopped = tmp_path / "stopped"
+    sessions = 0
+    while True:
+        reported = []
+
+        def stop(epoch, reported=reported):
+            if epoch.stage == method:
+                reported.append(epoch)
+                if len(reported) == 2:
+                    raise KeyboardInterrupt
+
+        try:
+            again = debias(method, stopped, settings=settings, report=stop, resume=True)
+            break
+        except KeyboardInterrupt:
+            sessions += 1
+    assert sessions == whole.result["models"][method]["epochs"] - 1
+    assert again.result["models"] == whole.result["models"]
+    names = [path.name for path in (tmp_path / "whole" / "checkpoints").iterdir()]
+    assert names
+    for name in names:
+        assert (stopped / "checkpoints" / name).read_bytes() == (whole.path / "checkpoints" / name).read_bytes()
 
 
 @pytest.mark.parametrize("score", ["el2n", "selfsup", "csl", "forgetting", "aum", "grand"])

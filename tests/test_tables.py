@@ -31,6 +31,59 @@ def test_what_is_known_of_the_minority_is_said():
     assert said_of(empty)[0].endswith("of the 200 that truly do, it has 0.00 (precision -)")
 
 
+def said_of_models(*seeds):
+    """Return what is said of the runs of two methods, as words: tables break lines where they like."""
+    accuracy = {name: {"mean": 0.5, "sd": None} for name in ("wga", "worst_class", "average")}
+    summary = {
+        "methods": {name: {**accuracy, "wga_cells": None, "weighted_average": None} for name in seeds[0]},
+        "titles": {"cb_erm": "CB ERM", "dfr": "DFR"},
+        "seeds": list(range(len(seeds))),
+        "models": list(seeds),
+        "evaluated_on": "digits, test",
+        "ratio": 0.2,
+        "profile": "default",
+        "tcsl_cs_minus": {},
+        "groups": [],
+        "cells": 0,
+        "coresets": [{}] * len(seeds),
+        "identification": [None] * len(seeds),
+        "seconds": [{}] * len(seeds),
+        "unknown": [],
+    }
+    console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render_summary(summary))
+    return console.export_text()
+
+
+OWN = {"by": "own", "how": "its head is fitted"}
+
+
+def chosen(epoch, value):
+    return {"by": "worst_group", "on": "digits, validation", "epoch": epoch, "epochs": 40, "value": value}
+
+
+def test_the_last_epoch_is_said():
+    said = said_of_models({"cb_erm": {"by": "last"}, "dfr": OWN})
+    assert "\nmodel: last epoch\nmodel of DFR: its own: its head is fitted\n" in said
+    assert "epoch (judged)" not in said
+
+
+def test_a_chosen_epoch_is_said_for_every_method():
+    said = said_of_models({"cb_erm": chosen(12, 0.713), "dfr": OWN})
+    assert (
+        "\nmodel: best worst-group accuracy on digits, validation\nmodel of DFR: its own: its head is fitted\n" in said
+    )
+    assert [line.split("│")[-2].strip() for line in said.split("\n") if line.startswith("│")] == [
+        "12 of 40 (71.3)",
+        "its own",
+    ]
+
+
+def test_chosen_epochs_of_several_seeds():
+    said = said_of_models(*({"cb_erm": chosen(epoch, value)} for epoch, value in [(12, 0.7), (31, 0.8), (12, 0.75)]))
+    assert "12 to 31 of 40 (75.0 ± 5.0)" in said
+
+
 def test_scoring_alone_and_what_is_unknown():
     assert said_of(None) == ["training took 3.5 s", "not known: accuracy: there is no test set"]
     assert said_of(None, None)[0] == "training took 7.0 s for 2 seeds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from tcsl.data.dataset import Dataset, Splits
 from tcsl.data.source import source_name
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation
+from tcsl.model_selection import judge_of, judged_facts, judged_on, model_facts
 from tcsl.pipeline import score_stages, train_final
-from tcsl.running import Run, evaluate_net, load_dataset, opened_job, run_methods
+from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.csl import train_csl
 from tcsl.selection.coreset import coreset_from_scores, settings_like
@@ -53,7 +55,8 @@ def debias(
         arrays (X, y)
     ratio : r in (0, 1], the part that is kept; 0.1 by default
     test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
-    val : a validation set, for methods that need one; by default that of what was loaded
+    val : a validation set, for methods that need one and for `train.model_selection`; by default that of what was
+        loaded
     groups, test_groups, val_groups : (n,) one attribute value a sample, for evaluation and for methods that say so
     net : a name, or a factory from the number of classes to a module
     profile : "default" (what measured best), "fast" (its coreset after a twelfth of the epochs) or "paper" (literal)
@@ -79,21 +82,16 @@ def debias(
     """
     resolved = _settings(settings, data, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
     data = _loaded(data, resolved)
+    val, val_iid = _validation(data, val)
     if isinstance(data, Splits):
         test = data.evaluation if test is None else test
-        val = data.validation if val is None else val
     train_set = as_dataset(data, groups=groups, name="training data")
-
-    def other(given: Data | None, groups: AnyArray | None, name: str) -> Dataset | None:
-        if given is None:
-            return None
-        return as_dataset(_loaded(given, resolved), groups=groups, name=name, test=True, like=train_set)
-
     return run_methods(
         train_set,
-        other(test, test_groups, "test data"),
+        _beside(train_set, test, test_groups, "test data", resolved),
         resolved,
-        val_set=other(val, val_groups, "validation data"),
+        val_set=_beside(train_set, val, val_groups, "validation data", resolved),
+        val_iid=val_iid,
         net=net,
         out=out,
         resume=resume,
@@ -182,6 +180,8 @@ def train(
     data: Data,
     coreset: Coreset | None = None,
     *,
+    val: Data | None = None,
+    val_groups: AnyArray | None = None,
     net: str | NetFactory | None = None,
     settings: Settings | Overrides | None = None,
     seed: int | None = None,
@@ -191,6 +191,8 @@ def train(
 ) -> nn.Module:
     """Train CB ERM on everything or on a coreset, for the same number of steps, and return the model.
 
+    Parameters are those of `debias`; the validation set is for `train.model_selection`.
+
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
     >>> import torch
     >>> model = train((X, y), settings={"train.epochs": 2})
@@ -198,15 +200,25 @@ def train(
     torch.Size([1, 2])
     """
     resolved = _settings(settings, data, net=net, seed=seed)
-    train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
+    data = _loaded(data, resolved, only_train=resolved.train.model_selection == "last")
+    train_set = as_dataset(data, name="training data")
     if coreset is not None:
         _check_fits(coreset, train_set)
+    val, val_iid = _validation(data, val)
+    val_set = _beside(train_set, val, val_groups, "validation data", resolved)
+    judged = judged_on(resolved, train_set, val_set, val_iid)
+    check_shapes(train_set, ("validation", judged))
     path = None if out is None else Path(out)
-    work = {"work": "train", "coreset": "everything" if coreset is None else coreset.digest}
+    work = {
+        "work": "train",
+        "coreset": "everything" if coreset is None else coreset.digest,
+        **judged_facts(resolved, judged),
+    }
     with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
-        model = train_final(job.hiding(), "final", coreset)
+        model = train_final(replace(job.hiding(), judge=judge_of(job, judged)), "final", coreset)
         if job.folder:
-            job.folder.finish({"schema": SCHEMA, "n": len(train_set if coreset is None else coreset)})
+            n = len(train_set if coreset is None else coreset)
+            job.folder.finish({"schema": SCHEMA, "n": n, "models": {"final": model_facts(job.folder, "final")}})
         return model
 
 
@@ -238,6 +250,22 @@ def evaluate(
     )
     test_set = as_dataset(_loaded(data, resolved), groups=groups, name="test data", test=True, like=train_set)
     return evaluate_net(model, test_set, train_set, resolved.device)
+
+
+def _validation(data: Data, val: Data | None) -> tuple[Data | None, Dataset | None]:
+    """Return the validation set that is given; else the data's own, and theirs that is like the training set."""
+    if val is not None or not isinstance(data, Splits):
+        return val, None
+    return data.validation, data.val_iid
+
+
+def _beside(
+    train_set: Dataset, given: Data | None, groups: AnyArray | None, name: str, settings: Settings
+) -> Dataset | None:
+    """Return a test or validation set with the training set's classes; None where none is given."""
+    if given is None:
+        return None
+    return as_dataset(_loaded(given, settings), groups=groups, name=name, test=True, like=train_set)
 
 
 def _loaded(data: Data, settings: Settings, *, only_train: bool = False) -> Data:

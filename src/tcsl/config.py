@@ -22,6 +22,7 @@ from tcsl.registry import unknown
 from tcsl.selection.quota import check_ratio
 
 Profile = Literal["default", "fast", "paper"]
+ModelSelection = Literal["last", "worst_class", "worst_group", "balanced_by_bias"]
 Scalar = bool | int | float | str
 
 
@@ -66,6 +67,11 @@ class TrainSettings(Section):
     momentum: float = Field(0.9, ge=0, lt=1)
     augment: str = Field(
         "none", description="on the device, seeded: none, or crop, resized_crop, flip, jitter joined with +"
+    )
+    model_selection: ModelSelection = Field(
+        "last",
+        description="which epoch of a final model is evaluated: last, or the best on validation data by worst_class, "
+        "worst_group, or, without groups, balanced_by_bias",
     )
     views_every: int = Field(0, ge=0, description="record mean logits of the data's views every k epochs; 0: never")
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tcsl.config import Settings
 from tcsl.data.dataset import make_dataset
-from tcsl.registry import METHODS
+from tcsl.running import planned_stages
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, fit
@@ -55,8 +55,7 @@ def estimate_run(
             fit(net, feed, train, stage="estimate", steps=steps, seed=0, log_weights=weights, report=measured.append)
         training_bytes = _training_bytes(net, feed, batch, settings.train.batch_size)
     seconds = median(epoch.seconds for epoch in measured) / batches
-    plans = [METHODS.get(name).stages(settings, n) for name in settings.methods]
-    steps = sum({stage: count for plan in plans for stage, count in plan.items()}.values())
+    steps = sum(planned_stages(settings, n).values())
     return {
         "net": settled_name(train.net, shape),
         "device": str(hardware.device),

@@ -17,6 +17,7 @@ from tcsl.scores import Coreset, Scores
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import derive
 from tcsl.selection.tcsl_cs import identify, tcsl_s_of
+from tcsl.training.best import Best, Judge
 from tcsl.training.checkpoint import Checkpoint, under_prefix, with_prefix
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
@@ -32,6 +33,7 @@ class Job:
     Attributes
     ----------
     val : the validation set, for methods that declare it
+    judge : what `train.model_selection` chooses a final model's epoch by, for `watched` and not for methods
     """
 
     feed: Feed
@@ -40,6 +42,7 @@ class Job:
     folder: RunFolder | None = None
     report: Report | None = None
     val: Dataset | None = None
+    judge: Judge | None = None
 
     @property
     def data(self) -> Dataset:
@@ -92,16 +95,12 @@ def score_stages(job: Job) -> Scores:
     if path and path.exists():
         return Scores.load(path)
 
-    def biased_stage(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        curves = train_biased(net, job.feed, settings, seed=seed, checkpoint=checkpoint, report=job.report)
-        return {"curves": curves}
-
     def core_stage(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         table = train_core(net, biased, job.feed, settings, seed=seed, checkpoint=checkpoint, report=job.report)
         return {"tcsl_c": table}
 
-    biased, tables = job.stage("biased", "biased", biased_stage)
-    curves = np.ascontiguousarray(tables["curves"].numpy())
+    biased, losses = biased_stage(job)
+    curves = np.ascontiguousarray(losses.numpy())
     _, tables = job.stage("core", "core", core_stage)
     tcsl_s = tcsl_s_of(curves)
     g_high = identify(curves, tcsl_s, settings.select, seed=seed)
@@ -116,6 +115,18 @@ def score_stages(job: Job) -> Scores:
     if path:
         scores.save(path)
     return scores
+
+
+def biased_stage(job: Job) -> tuple[nn.Module, Tensor]:
+    """Run stage 1 of Algorithm 1 and return the biased model with its loss curves, (n, T_s) on the host."""
+
+    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        settings = job.settings
+        curves = train_biased(net, job.feed, settings, seed=settings.seed, checkpoint=checkpoint, report=job.report)
+        return {"curves": curves}
+
+    biased, tables = job.stage("biased", "biased", train)
+    return biased, tables["curves"]
 
 
 def scoring_steps(settings: Settings, n: int) -> dict[str, int]:
@@ -143,13 +154,32 @@ def coreset_from_indices(job: Job, rule: str, indices: IntArray) -> Coreset:
     return Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), np.bool_), facts)
 
 
-def train_final(job: Job, stage: str, coreset: Coreset | None = None) -> nn.Module:
-    """Train CB ERM on everything or on a coreset, for exactly T ceil(n / batch) steps in both cases."""
+def watched(job: Job, net: nn.Module, settings: TrainSettings) -> Best | None:
+    """Return what chooses the epoch of a final model while it is trained; None where that is the last one.
+
+    It looks once for every ceil(n / batch) steps, n the size of the whole training set: a model that is trained on a
+    coreset, whose epochs are short, is looked at as often as one that is trained on everything.
+    """
+    if job.settings.train.model_selection == "last":
+        return None
+    assert job.judge is not None  # who makes the job sees to it
+    return Best(net, job.judge, every=steps_of(len(job.feed), settings, 1))
+
+
+def train_final(job: Job, stage: str, coreset: Coreset | None = None, *, last: bool = False) -> nn.Module:
+    """Train CB ERM on everything or on a coreset, for exactly T ceil(n / batch) steps in both cases.
+
+    Parameters
+    ----------
+    last : return the last epoch's net, whichever is chosen: a net that a method looks at must know nothing of the
+        validation set
+    """
     feed = job.feed if coreset is None else job.feed.subset(coreset.indices)
     if coreset is not None and job.folder:
         coreset.save(job.folder.coreset_path(stage))
     weights = class_balanced(feed.labels, job.data.num_classes)
-    return train_model(job, stage, feed, log_weights=weights, steps=steps_of(len(job.feed), job.settings.train))
+    steps = steps_of(len(job.feed), job.settings.train)
+    return train_model(job, stage, feed, log_weights=weights, steps=steps, final=True, last=last)
 
 
 def train_model(
@@ -161,6 +191,8 @@ def train_model(
     train: TrainSettings | None = None,
     steps: int | None = None,
     weights: str = "final",
+    final: bool = False,
+    last: bool = False,
     around: Callable[[nn.Module], nn.Module] | None = None,
     **how: Any,
 ) -> nn.Module:
@@ -171,12 +203,15 @@ def train_model(
     train : by default the run's own settings
     steps : by default T ceil(n / batch) on this feed
     weights : names the initial weights; every final model starts from the same
+    final : whether this is the model that is evaluated, whose epoch `train.model_selection` chooses
+    last : return the last epoch's net, whichever is chosen
     around : from the net to what is trained in its place and has it as a part, such as a pair; the net is kept
     how : what else `fit` takes: objective, order, state
     """
     settings = job.settings.train if train is None else train
 
     def run(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        best = watched(job, net, settings) if final else None
         fit(
             net if around is None else around(net),
             feed,
@@ -185,13 +220,17 @@ def train_model(
             steps=steps_of(len(feed), settings) if steps is None else steps,
             seed=job.settings.seed,
             log_weights=log_weights,
+            best=best,
             checkpoint=checkpoint,
             report=job.report,
             **how,
         )
-        return {}
+        return best.take() if best else {}
 
-    return job.stage(stage, weights, run)[0]
+    net, tables = job.stage(stage, weights, run)
+    if last and (kept := under_prefix("last.", tables)):
+        net.load_state_dict(kept)
+    return net
 
 
 def load_final(job: Job, stage: str) -> nn.Module:

@@ -23,6 +23,7 @@ from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
 from tcsl.methods.base import Method, Outcome, check_needs, check_options, run_method
+from tcsl.model_selection import judge_of, judged_facts, judged_on, judging_steps, model_facts
 from tcsl.pipeline import Job, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
@@ -76,23 +77,26 @@ def run_methods(
     settings: Settings,
     *,
     val_set: Dataset | None = None,
+    val_iid: Dataset | None = None,
     net: str | NetFactory | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     report: Report | None = None,
 ) -> Run:
-    """Run every method of the settings on one dataset and one seed, into one run folder."""
+    """Run every method of the settings on one dataset and one seed, into one run folder.
+
+    Parameters
+    ----------
+    val_set : what methods may look at that need a validation set
+    val_iid : one that is distributed like the training set, where `val_set` is not
+    """
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     check_options(settings)
     for name in methods:
         check_needs(name, settings, train_set, val_set)
     quota(settings.select.ratio, len(train_set))
-    for what, other in (("test", test_set), ("validation", val_set)):
-        if other is not None and other.inputs.shape[1:] != train_set.inputs.shape[1:]:
-            raise InputError(
-                f"{what} inputs have shape {tuple(other.inputs.shape[1:])}, training inputs "
-                f"{tuple(train_set.inputs.shape[1:])}; they must agree"
-            )
+    judged = judged_on(settings, train_set, val_set, val_iid)
+    check_shapes(train_set, ("test", test_set), ("validation", val_set), ("validation", judged))
     path = Path(out) if out is not None else default_path(settings, train_set)
     work = {
         "work": "run",
@@ -101,10 +105,11 @@ def run_methods(
     }
     if val_set is not None and any({"val", "val groups"} & set(method.needs) for method in methods.values()):
         work["val"] = [val_set.fingerprint, val_set.groups.digest if val_set.groups else None]
+    work |= judged_facts(settings, judged)
     with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
         folder = job.folder
         assert folder is not None
-        whole = replace(job, val=val_set)
+        whole = replace(job, val=val_set, judge=judge_of(job, judged))
         outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
@@ -121,6 +126,7 @@ def run_methods(
             "profile": settings.profile,
             "fingerprint": train_set.fingerprint,
             "titles": {name: method.title for name, method in methods.items()},
+            "models": {name: model_facts(folder, name) for name in methods},
             "evaluated_on": None if test_set is None else test_set.name,
             "evaluation": evaluations,
             "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
@@ -130,6 +136,22 @@ def run_methods(
         }
         folder.finish(result)
         return Run(path, folder.result(), models)
+
+
+def check_shapes(train_set: Dataset, *others: tuple[str, Dataset | None]) -> None:
+    """Refuse other sets whose inputs are not of the training inputs' shape."""
+    for what, other in others:
+        if other is not None and other.inputs.shape[1:] != train_set.inputs.shape[1:]:
+            raise InputError(
+                f"{what} inputs have shape {tuple(other.inputs.shape[1:])}, training inputs "
+                f"{tuple(train_set.inputs.shape[1:])}; they must agree"
+            )
+
+
+def planned_stages(settings: Settings, n: int) -> dict[str, int]:
+    """Return the stages of a run on n training samples, and their steps; those that methods share once."""
+    plans = [judging_steps(settings, n), *(METHODS.get(name).stages(settings, n) for name in settings.methods)]
+    return {stage: steps for plan in plans for stage, steps in plan.items()}
 
 
 @contextmanager

@@ -138,6 +138,13 @@ class RunFolder:
         path = self.path / "checkpoints" / f"{stage}.safetensors"
         return load_tensors(path)[0] if path.exists() else None
 
+    def stage_table(self, stage: str, name: str) -> Tensor | None:
+        """Return one table of a finished stage, without its net; None where there is none."""
+        from tcsl.training.checkpoint import load_tensors
+
+        path = self.path / "checkpoints" / f"{stage}.safetensors"
+        return load_tensors(path, only=name)[0].get(name) if path.exists() else None
+
     def report(self, epoch: Epoch) -> None:
         """Append an epoch to metrics.jsonl; what an interrupted run wrote of the same or later epochs goes."""
         path = self.path / "metrics.jsonl"
@@ -199,7 +206,7 @@ class RunFolder:
         found = self.data()
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
-            for name in ("work", "coreset", "fingerprint", "test", "groups", "val")
+            for name in ("work", "coreset", "fingerprint", "test", "groups", "val", "judged_on")
             if found.get(name) != data.get(name)
         ]
         if rows:

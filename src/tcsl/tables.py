@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from tcsl.statistics import summarise
 
 if TYPE_CHECKING:
     from tcsl.evaluation import Evaluation
@@ -20,6 +23,30 @@ _METRICS = {
     "average": "plain average",
     "weighted_average": "weighted average",
 }
+
+
+_CRITERIA = {
+    "worst_class": "worst-class accuracy",
+    "worst_group": "worst-group accuracy",
+    "balanced_by_bias": "accuracy balanced over label x (is the biased model right)",
+}
+
+
+def said_of_model(model: Mapping[str, Any]) -> str:
+    """Say which epoch a model is, and by what it was chosen.
+
+    >>> said_of_model({"by": "worst_group", "on": "digits, validation", "epoch": 12, "epochs": 40, "value": 0.75})
+    'best worst-group accuracy on digits, validation: epoch 12 of 40 (75.0 %)'
+    >>> said_of_model({"by": "last"}), said_of_model({"by": "own", "how": "there is one"})
+    ('last epoch', 'its own: there is one')
+    """
+    if "epoch" not in model:
+        return "last epoch" if model["by"] == "last" else f"its own: {model['how']}"
+    return f"{_chosen_by(model)}: epoch {model['epoch']} of {model['epochs']} ({100 * model['value']:.1f} %)"
+
+
+def _chosen_by(model: Mapping[str, Any]) -> str:
+    return f"best {_CRITERIA[model['by']]} on {model['on']}"
 
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
@@ -49,10 +76,28 @@ def _methods(summary: Mapping[str, Any]) -> Table:
     for title in columns.values():
         table.add_column(title, justify="right")
     table.add_column("training samples", justify="right")
+    epochs = _epochs(summary)
+    if epochs:
+        table.add_column("epoch (judged)", justify="right")
     for name, metrics in summary["methods"].items():
         sizes = [str(c[name]["n"]) if name in c else "all" for c in summary["coresets"]]
-        table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], sizes[0])
+        chosen = [epochs.get(name, "its own")] if epochs else []
+        table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], sizes[0], *chosen)
     return table
+
+
+def _epochs(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return, for each method whose epoch was chosen by a validation set, which it was and how it was judged."""
+    out = {}
+    for name in summary["methods"]:
+        models = [models[name] for models in summary.get("models", []) if name in models]
+        if models and all("epoch" in model for model in models):
+            epochs = sorted({model["epoch"] for model in models})
+            of = max(model["epochs"] for model in models)
+            between = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else str(epochs[0])
+            judged = _mean_sd(asdict(summarise([model["value"] for model in models])))
+            out[name] = f"{between} of {of} ({judged})"
+    return out
 
 
 def _differences(summary: Mapping[str, Any]) -> Table:
@@ -97,8 +142,17 @@ def _has_groups(summary: Mapping[str, Any]) -> bool:
     return bool(rows) and all(row["wga"] is not None for row in rows)
 
 
+def _said_of_models(summary: Mapping[str, Any]) -> list[str]:
+    """Say which epoch the models are, and where a method has its own way; runs that are older than this say nothing."""
+    models: Mapping[str, Any] = next(iter(summary.get("models", [])), {})
+    followed = [model for model in models.values() if model["by"] != "own"]
+    said = dict.fromkeys(_chosen_by(model) if "epoch" in model else said_of_model(model) for model in followed)
+    own = [f"model of {summary['titles'][name]}: {said_of_model(m)}" for name, m in models.items() if m["by"] == "own"]
+    return [*(f"model: {text}" for text in said), *own]
+
+
 def _notes(summary: Mapping[str, Any]) -> list[str]:
-    notes = []
+    notes = _said_of_models(summary)
     if _has_groups(summary):
         cells = f"; all cells: {summary['cells']} (class x attribute)" if summary["cells"] else ""
         notes.append(
@@ -135,8 +189,10 @@ def _interval(value: Mapping[str, Any] | None) -> str:
     return f"{100 * value['mean']:+.1f} [{100 * value['low']:+.1f}, {100 * value['high']:+.1f}]"
 
 
-def render_evaluations(evaluations: Mapping[str, Evaluation]) -> RenderableType:
-    """Return a table of models and their accuracies, with what cannot be known below."""
+def render_evaluations(
+    evaluations: Mapping[str, Evaluation], models: Mapping[str, Mapping[str, Any]]
+) -> RenderableType:
+    """Return a table of models and their accuracies; below it, which epochs they are, and what cannot be known."""
     table = Table(title="Accuracy on the test set, %")
     table.add_column("model")
     for title in _METRICS.values():
@@ -145,7 +201,8 @@ def render_evaluations(evaluations: Mapping[str, Evaluation]) -> RenderableType:
         values = [getattr(evaluation, metric) for metric in _METRICS]
         table.add_row(name, *["-" if value is None else f"{100 * value:.1f}" for value in values])
     unknown = dict.fromkeys(what for evaluation in evaluations.values() for what in evaluation.unknown)
-    return Group(table, *[Text(f"not known: {what}") for what in unknown])
+    said = [Text(f"model {name}: {said_of_model(model)}") for name, model in models.items()]
+    return Group(table, *said, *[Text(f"not known: {what}") for what in unknown])
 
 
 def render_check(report: Mapping[str, Any]) -> RenderableType:

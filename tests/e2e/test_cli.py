@@ -151,6 +151,33 @@ def test_several_seeds_side_by_side(tcsl_command, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / "seed-1" / name).read_bytes()
 
 
+def test_model_selection_is_printed_with_every_result(tcsl_command, tmp_path):
+    short = ["--set", "train.epochs=3", "--set", "data.options.per_class=20", "--device", "cpu", "--quiet"]
+    words = ["--model-selection", "worst_group", *short]
+    code, out, err = tcsl_command("run", "digits", "--method", "cb_erm", *words, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert "model: best worst-group accuracy on digits, validation\n" in out
+    assert re.search(r"\d of 3", out)
+    assert tcsl_command("show", tmp_path / "run")[1] in out
+    model = json.loads(tcsl_command("show", tmp_path / "run", "--json")[1])["models"][0]["cb_erm"]
+    code, out, _ = tcsl_command("evaluate", tmp_path / "run")
+    assert f"epoch {model['epoch']} of 3 ({100 * model['value']:.1f} %)" in " ".join(out.split())
+    code, out, _ = tcsl_command("train", "digits", *words, "--out", tmp_path / "model", "--json")
+    assert code == 0
+    assert json.loads(out)["final"]["model"]["by"] == "worst_group"
+    assert "model final best worst-group accuracy on" in " ".join(tcsl_command("show", tmp_path / "model")[1].split())
+    code, out, _ = tcsl_command("train", "digits", *short, "--out", tmp_path / "last")
+    assert "model final: last epoch" in out
+    code, _, err = tcsl_command(
+        "run", "digits", *words, "--set", "data.options.val_per_class=0", "--out", tmp_path / "x"
+    )
+    assert code == 2
+    assert "train.model_selection = 'worst_group' needs a validation set" in err
+    for command in ("run", "train"):
+        assert "balanced_by_bias" in tcsl_command(command, "--help")[1]
+    assert 'model_selection = "last"' in tcsl_command("config", "show")[1]
+
+
 def test_one_seed_and_several_have_folders_of_their_own(tcsl_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["run", "digits", "--method", "cb_erm", *SMALL, "--quiet", "--json"]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from tcsl.api import score
+from tcsl.api import debias, score
 from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import TcslWarning
@@ -95,6 +95,31 @@ def test_resume_ends_with_the_same_bytes(engine, tmp_path):
         train(build_net("torchvision:resnet18", feed.data, seed=0), feed, checkpoint=checkpoint, report=stop)
     again = train(build_net("torchvision:resnet18", feed.data, seed=9), feed, checkpoint=checkpoint)
     assert torch.equal(whole, again)
+
+
+@pytest.mark.parametrize("engine", ["plain", "captured", "compiled"])
+def test_a_chosen_epoch_is_what_training_to_it_gives(engine, tmp_path):
+    """Judging between epochs changes no step, whichever way steps are run; and what is chosen survives a stop."""
+    splits = load(0, per_class=42, val_per_class=30)
+    named = {"device.device": "cuda", "device.engine": engine, "train.net": "torchvision:resnet18"}
+    settings = {**SMALL, **named, "train.epochs": 6, "methods": ["cb_erm"], "train.model_selection": "worst_group"}
+
+    def stop(epoch):
+        if epoch.epoch == 5:
+            raise KeyboardInterrupt
+
+    whole = debias(splits, settings=settings, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        debias(splits, settings=settings, out=tmp_path / "stopped", report=stop)
+    again = debias(splits, settings=settings, out=tmp_path / "stopped", resume=True)
+    assert again.result["models"] == whole.result["models"]
+    name = "checkpoints/cb_erm.safetensors"
+    assert (whole.path / name).read_bytes() == (again.path / name).read_bytes()
+    model = whole.result["models"]["cb_erm"]
+    to_it = {**settings, "train.epochs": model["epoch"], "train.model_selection": "last"}
+    expected = debias(splits, settings=to_it, out=tmp_path / "to it").models["cb_erm"]
+    for kept, other in zip(whole.models["cb_erm"].parameters(), expected.parameters(), strict=True):
+        assert torch.equal(kept, other)
 
 
 def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said():

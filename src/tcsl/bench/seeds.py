@@ -94,6 +94,7 @@ def summarise_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "profile": results[0]["profile"],
         "evaluated_on": results[0]["evaluated_on"],
         "titles": methods,
+        "models": [result.get("models", {}) for result in results],  # older runs have none: their last epochs
         "methods": table,
         "tcsl_cs_minus": differences,
         "groups": _mean_groups(results, evaluated),
@@ -154,6 +155,7 @@ def _run_one(settings: Settings, path: Path, resume: bool, report: Callable[[Any
         splits.evaluation,
         settings,
         val_set=splits.validation,
+        val_iid=splits.val_iid,
         out=path,
         resume=resume,
         report=report,

@@ -47,6 +47,14 @@ Profile = Annotated[
     str | None,
     typer.Option(help="default (what measured best) or paper (literal everywhere).", show_default=False),
 ]
+ModelSelection = Annotated[
+    str | None,
+    typer.Option(
+        help="Which epoch of a final model is evaluated: last (by default), or the best on the validation set by "
+        "worst_class, worst_group (told its groups) or balanced_by_bias (not told).",
+        show_default=False,
+    ),
+]
 Config = Annotated[Path | None, typer.Option(help="A TOML file of settings.", show_default=False)]
 Set = Annotated[
     list[str] | None,

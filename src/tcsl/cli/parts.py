@@ -120,6 +120,7 @@ def train(
         Path | None, typer.Option(help="A coreset.parquet; everything by default.", show_default=False)
     ] = None,
     seed: options.Seed = None,
+    model_selection: options.ModelSelection = None,
     root: options.Root = None,
     columns: options.Columns = None,
     on_bad: options.OnBad = None,
@@ -139,6 +140,7 @@ def train(
         profile=None,
         config=config,
         set_=set_,
+        train__model_selection=model_selection,
         device__device=device,
         seed=seed,
         methods=[],
@@ -147,6 +149,7 @@ def train(
         data__on_bad=on_bad,
     )
     from tcsl import api
+    from tcsl.model_selection import judging_steps
     from tcsl.pipeline import final_stage
     from tcsl.progress import ProgressBars, reading
     from tcsl.running import load_dataset
@@ -155,10 +158,11 @@ def train(
     with reading(quiet=quiet) as progress:
         splits = load_dataset(settings, progress)
     kept = None if coreset is None else Coreset.load(coreset)
-    plan = final_stage("final")(settings, len(splits.train))
+    n = len(splits.train)
+    plan = judging_steps(settings, n) | final_stage("final")(settings, n)
     with resumable(out), ProgressBars({settings.seed: plan}, quiet=quiet) as bars:
         model = api.train(
-            splits.train,
+            splits,
             kept,
             settings=settings,
             out=out,
@@ -167,7 +171,7 @@ def train(
         )
     if splits.evaluation is not None:
         evaluation = api.evaluate(model, splits.evaluation, train=splits.train, settings=settings)
-        _show_evaluations({"final": evaluation}, as_json)
+        _show_evaluations(out, {"final": evaluation}, as_json)
     if not as_json:
         typer.echo(f"the model is in {out}  (tcsl evaluate {out})")
 
@@ -202,15 +206,19 @@ def evaluate(
     check_same_data(RunFolder.find(run), splits.train, splits.evaluation)
     models = load_models(run, splits.train)
     results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
-    _show_evaluations(results, as_json)
+    _show_evaluations(run, results, as_json)
 
 
-def _show_evaluations(evaluations: dict[str, Evaluation], as_json: bool) -> None:
+def _show_evaluations(run: Path, evaluations: dict[str, Evaluation], as_json: bool) -> None:
+    from tcsl.model_selection import model_facts
+    from tcsl.runs import RunFolder
+
+    models = {name: model_facts(RunFolder.find(run), name) for name in evaluations}
     if as_json:
-        print_json({name: evaluation.as_dict() for name, evaluation in evaluations.items()})
+        print_json({name: {**found.as_dict(), "model": models[name]} for name, found in evaluations.items()})
         return
     from rich.console import Console
 
     from tcsl.tables import render_evaluations
 
-    Console().print(render_evaluations(evaluations))
+    Console().print(render_evaluations(evaluations, models))

@@ -23,6 +23,7 @@ def run(
         list[str] | None,
         typer.Option(help="One of `tcsl methods`; may be repeated.", show_default=False),
     ] = None,
+    model_selection: options.ModelSelection = None,
     root: options.Root = None,
     columns: options.Columns = None,
     on_bad: options.OnBad = None,
@@ -55,6 +56,7 @@ def run(
         config=config,
         set_=set_,
         select__ratio=ratio,
+        train__model_selection=model_selection,
         data__root=root,
         data__columns=columns,
         data__on_bad=on_bad,
@@ -65,12 +67,13 @@ def run(
     from tcsl.bench.seeds import run_seeds, summarise_results
     from tcsl.progress import ProgressBars, reading
     from tcsl.registry import METHODS
-    from tcsl.running import default_path, load_dataset, run_methods
+    from tcsl.running import default_path, load_dataset, planned_stages, run_methods
 
-    stages = [METHODS.get(name).stages for name in settings.methods]
+    for name in settings.methods:
+        METHODS.get(name)  # a name that does not exist is said before the data are read
     with reading(quiet=quiet) as progress:
         splits = load_dataset(settings, progress)
-    plan = {name: steps for plan in stages for name, steps in plan(settings, len(splits.train)).items()}
+    plan = planned_stages(settings, len(splits.train))
     path = out if out is not None else default_path(settings, splits.train, seeds=seeds)
     first = settings.seed
     wanted = range(first, first + (seeds or 1))
@@ -81,6 +84,7 @@ def run(
                 splits.evaluation,
                 settings,
                 val_set=splits.validation,
+                val_iid=splits.val_iid,
                 out=path,
                 resume=resume,
                 report=lambda epoch: bars.report(first, epoch),

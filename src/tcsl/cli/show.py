@@ -38,12 +38,13 @@ def show(
     if as_json:
         print_json(summary)
         return
+    from tcsl.tables import print_summary, said_of_model
+
     if "methods" not in summary:
-        typer.echo("  ".join(f"{name} {value}" for name, value in summary.items()))
+        models = {f"model {name}": said_of_model(model) for name, model in summary.pop("models", {}).items()}
+        typer.echo("  ".join(f"{name} {value}" for name, value in {**summary, **models}.items()))
         return
     from rich.console import Console
-
-    from tcsl.tables import print_summary
 
     print_summary(summary, Console())
 

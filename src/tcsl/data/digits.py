@@ -80,9 +80,9 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_cl
             if part in colours:
                 colours[part].append(_biased_colours(digit, others, len(chosen), alpha))
 
-    def like_training(part: str) -> Dataset:
+    def like_training(part: str, name: str) -> Dataset:
         at = np.concatenate(rows[part])
-        return _coloured(images[at], digits[at], np.concatenate(colours[part]), at, f"digits, {part}")
+        return _coloured(images[at], digits[at], np.concatenate(colours[part]), at, f"digits, {name}")
 
     def in_all_colours(part: str) -> Dataset:
         at = np.repeat(np.concatenate(rows[part]), 10)
@@ -91,10 +91,10 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_cl
         return _coloured(images[at], digits[at], each, 10 * at + each, f"digits, {part}")
 
     return Splits(
-        like_training("training"),
+        like_training("training", "training"),
         in_all_colours("test"),
         val=in_all_colours("validation") if val_per_class else None,
-        val_iid=like_training("validation") if val_per_class else None,
+        val_iid=like_training("validation", "validation like training") if val_per_class else None,
     )
 
 

@@ -60,6 +60,7 @@ class Method:
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
     check : refuses, before any training, settings, a training or a validation set that it cannot work with
+    chooses : how it comes to its final model, where that has no epochs to choose from (`train.model_selection`)
     about : for the documentation
     """
 
@@ -70,6 +71,7 @@ class Method:
     needs: tuple[Need, ...] = ()
     options: type[Options] | None = None
     check: Callable[[Settings, Dataset, Dataset | None], None] | None = None
+    chooses: str = ""
     about: About | None = None
 
 

@@ -84,6 +84,7 @@ def _run(job: Job) -> Outcome:
         feed,
         log_weights=same,
         train=settings,
+        final=True,
         around=WithFeatures,
         objective=correct_and_contrast(predicted, classes, share=options.share, temperature=options.temperature),
         order=partial(balanced_order, cell, 2 * classes),

@@ -219,6 +219,7 @@ METHOD = Method(
     needs=("val groups",),
     options=DFROptions,
     check=_check,
+    chooses="the last epoch's last layer is fitted to validation data; C is chosen by their worst group",
     about=About(
         idea=(
             "A net that relies on a shortcut has still learned the other features. Its last layer is fitted again, on "

@@ -13,7 +13,8 @@ def _run(job: Job) -> Outcome:
     groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     group = torch.from_numpy(groups.group).to(job.feed.labels.device)
-    return Outcome(train_model(job, "gb_erm", job.feed, log_weights=class_balanced(group, len(groups.names))))
+    weights = class_balanced(group, len(groups.names))
+    return Outcome(train_model(job, "gb_erm", job.feed, log_weights=weights, final=True))
 
 
 METHOD = Method(

@@ -77,6 +77,7 @@ def train_group_dro(job: Job, stage: str, group: Tensor, groups: int, options: G
         job.feed,
         log_weights=torch.zeros(len(group), device=device),
         train=options.training(job.settings.train),
+        final=True,
         objective=group_dro(group.to(device), weights, step=options.step, adjustment=options.adjustment),
         order=partial(balanced_order, group, groups) if options.balanced else None,
         state={"group_weights": weights},

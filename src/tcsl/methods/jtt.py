@@ -49,7 +49,7 @@ def _run(job: Job) -> Outcome:
     feed = job.feed.subset(up_sampled(wrong, options.times))
     # As many epochs, as in JTT's own paper: they are longer by what is repeated.
     same = torch.zeros(len(feed), device=job.feed.labels.device)
-    return Outcome(train_model(job, "jtt", feed, log_weights=same, train=train))
+    return Outcome(train_model(job, "jtt", feed, log_weights=same, train=train, final=True))
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

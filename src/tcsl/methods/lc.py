@@ -13,7 +13,7 @@ from tcsl.config import Settings
 from tcsl.errors import TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.options import Options, options_of
-from tcsl.pipeline import Job
+from tcsl.pipeline import Job, watched
 from tcsl.training.augment import MIXUP, uniform
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.feed import Feed
@@ -193,6 +193,7 @@ def _run(job: Job) -> Outcome:
         table = torch.zeros(classes, classes, device=device)
         ramp = settings.epochs // _RAMP if options.ramp is None else options.ramp
         pair = MixingPair(job.fresh_net("lc-biased"), net, tau=options.tau, ramp=ramp, seed=job.settings.seed)
+        best = watched(job, net, settings)
 
         def count_epochs(epoch: int) -> None:
             pair.epoch.fill_(epoch + 1)
@@ -210,11 +211,12 @@ def _run(job: Job) -> Outcome:
             state={"table": table},
             lr_scales={"biased": options.biased_lr},
             takes_batch=True,
+            best=best,
             checkpoint=checkpoint,
             report=job.report,
         )
         _check_biased(pair.biased, feed, classes, settings.lr * options.biased_lr)
-        return {"prior": prior_of(table)}
+        return {"prior": prior_of(table), **(best.take() if best else {})}
 
     return Outcome(job.stage("lc", "final", train)[0])
 

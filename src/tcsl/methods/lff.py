@@ -65,6 +65,7 @@ def _run(job: Job) -> Outcome:
         feed,
         log_weights=torch.zeros(len(feed), device=device),
         train=settings,
+        final=True,
         around=lambda net: Pair(job.fresh_net("lff-biased"), net),
         objective=learning_from_failure(feed.labels, averages, classes, q=options.q, memory=options.memory),
         state={"averages": averages},

@@ -62,7 +62,7 @@ def embedding_of(job: Job, name: str) -> FloatArray:
         clip:MODEL:WEIGHTS, or a file
     """
     if name == "erm":
-        return embed(train_final(job, "cb_erm"), job.feed)
+        return embed(train_final(job, "cb_erm", last=True), job.feed)
     if name == "net":
         return embed(job.fresh_net("final"), job.feed)
     if name.startswith("clip:"):

@@ -118,6 +118,7 @@ def _run(job: Job) -> Outcome:
         feed,
         log_weights=torch.zeros(len(feed), device=feed.labels.device),
         train=settings,
+        final=True,
         around=from_pretrained,
         objective=logit_correction(lambda batch: table[predicted[batch.indices]], options.tau),
     )

@@ -22,11 +22,11 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], **facts: str | int) -> 
     write_atomic(path, save(plain, {"tcsl": json.dumps(facts, sort_keys=True)}))
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str | int]]:
-    """Read what `save_tensors` wrote."""
+def load_tensors(path: Path, *, only: str | None = None) -> tuple[dict[str, Tensor], dict[str, str | int]]:
+    """Read what `save_tensors` wrote; `only` the tensor of this name, where it is given and there."""
     try:
         with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys() if only in (None, name)}  # noqa: SIM118
             facts = json.loads((file.metadata() or {}).get("tcsl", "{}"))
     except FileNotFoundError:
         raise RunFolderError(f"{path} does not exist") from None

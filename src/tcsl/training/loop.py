@@ -20,6 +20,7 @@ from tcsl.config import TrainSettings
 from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.seeds import derive
 from tcsl.training.augment import augment, check_inputs
+from tcsl.training.best import Best
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import kept_state
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
@@ -43,6 +44,7 @@ class Epoch:
     loss: float  # weighted mean of what was minimised
     seconds: float
     views: dict[str, Any] = field(default_factory=dict)
+    judged: float | None = None  # by what chooses the epoch (train.model_selection), where it looked
 
 
 Report = Callable[[Epoch], None]
@@ -75,6 +77,7 @@ def fit(
     state: Mapping[str, Tensor] | None = None,
     lr_scales: Mapping[str, float] | None = None,
     takes_batch: bool = False,
+    best: Best | None = None,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> nn.Module:
@@ -94,6 +97,7 @@ def fit(
     state : what the objective keeps between steps, changed in place; saved with every checkpoint
     lr_scales : what the learning rate of a submodule of the net is multiplied by, for each named
     takes_batch : in training the net is called with inputs, labels and indices, not with inputs alone
+    best : looks at the net between epochs and remembers its best weights; the net itself is left as the last step did
     checkpoint : state is saved here after each epoch, and found again
     """
     hardware = feed.hardware
@@ -106,7 +110,7 @@ def fit(
         weight_decay=settings.weight_decay,
         fused=hardware.device.type in ("cuda", "cpu"),
     )
-    tables = {"log_weights": log_weights, **(state or {})}
+    tables = {"log_weights": log_weights, **(state or {}), **(best.tables if best else {})}
     if recorder is not None:
         tables["recorded"] = recorder.table
     step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
@@ -186,9 +190,12 @@ def fit(
                 after_epoch(epoch)
             due = settings.views_every and (epoch + 1) % settings.views_every == 0
             views = view_logits(net, feed) if due else {}
+            judged = None
+            if best is not None and (step == steps or best.due(step, len(batches))):
+                judged = best.look(epoch + 1, epochs)
             if report is not None:
                 seconds = time.perf_counter() - started
-                report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views))
+                report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views, judged))
             if checkpoint is not None:
                 checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
     return net.eval()
