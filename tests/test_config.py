@@ -35,8 +35,8 @@ def test_the_paper_profile_is_literal_everywhere():
         ("paper", 300, 30, 300),
         ("paper", 25, 2, 25),
         ("paper", 9, 1, 9),
-        ("fast", 300, 9, 30),
-        ("fast", 50, 4, 5),
+        ("fast", 300, 9, 18),
+        ("fast", 50, 4, 4),
     ],
 )
 def test_t_s_and_t_c_follow_from_t(profile, epochs, biased, core):
