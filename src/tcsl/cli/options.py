@@ -45,7 +45,10 @@ Seed = Annotated[
 ]
 Profile = Annotated[
     str | None,
-    typer.Option(help="default (what measured best), fast (a twelfth of its epochs for the scores) or paper (literal).", show_default=False),
+    typer.Option(
+        help="default (what measured best), fast (a twelfth of its epochs for the scores) or paper (literal).",
+        show_default=False,
+    ),
 ]
 ModelSelection = Annotated[
     str | None,
