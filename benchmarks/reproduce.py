@@ -163,6 +163,10 @@ class Campaign:
                 stage: statistics.median(epoch.seconds for epoch in epochs if epoch.stage == stage)
                 for stage in dict.fromkeys(epoch.stage for epoch in epochs)
             },
+            "losses": {
+                stage: [epoch.loss for epoch in epochs if epoch.stage == stage][-20:]
+                for stage in dict.fromkeys(epoch.stage for epoch in epochs)
+            },
             "coreset": None
             if indices is None
             else {
