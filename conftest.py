@@ -3,8 +3,10 @@
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 
+import pytest
 from hypothesis import settings
 
 # One torch thread a process, so that two workers do not fight for two cores.
@@ -18,3 +20,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 # Decoded images of the tests are the tests' own.
 os.environ["TCSL_CACHE"] = tempfile.mkdtemp(prefix="tcsl-tests-")
 atexit.register(shutil.rmtree, os.environ["TCSL_CACHE"], ignore_errors=True)
+
+
+@pytest.fixture
+def tcsl_command(monkeypatch, capsys):
+    """Return a function that runs a command in this process and returns exit code, output and errors."""
+
+    from tcsl.cli import main
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["tcsl", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return run

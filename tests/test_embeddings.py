@@ -156,7 +156,7 @@ def test_another_number_of_rows_is_said_with_both_numbers(tmp_path, kind):
         pl.DataFrame({"seen": ROWS.tolist()}).write_parquet(path)
     else:
         (np.save if kind == "npy" else np.savez)(path, ROWS)
-    assert "has 3 rows, the training set has 4 samples" in refused(path, 4)
+    assert "has 3 rows, but there are 4 samples" in refused(path, 4)
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcsl.api import csl, debias, evaluate, score, select, train
+    from tcsl.api import csl, debias, evaluate, score, train
     from tcsl.config import Settings
     from tcsl.data.dataset import Dataset, Splits, make_dataset
     from tcsl.data.load import load
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tcsl.running import Run, load_run
     from tcsl.sampler import TCSLSampler
     from tcsl.scores import Coreset, Scores
+    from tcsl.selection.coreset import select
 
 __version__ = "0.1.0"
 
@@ -33,7 +34,7 @@ _PLACES = {
     "evaluate": "tcsl.api",
     "load_run": "tcsl.running",
     "score": "tcsl.api",
-    "select": "tcsl.api",
+    "select": "tcsl.selection.coreset",
     "train": "tcsl.api",
     "Settings": "tcsl.config",
     "Dataset": "tcsl.data.dataset",

@@ -1,4 +1,7 @@
-"""The public functions: debias for the whole, and score, select, train, evaluate for the parts."""
+"""The public functions that train: debias for the whole, score, csl, train and evaluate for the parts.
+
+`select` needs no torch and is in `selection/coreset.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from tcsl.pipeline import score_stages, train_final
 from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.csl import train_csl
-from tcsl.selection.coreset import coreset_from_scores, settings_like
 from tcsl.training.loop import Report
 from tcsl.training.nets import NetFactory
 from tcsl.types import AnyArray, FloatArray
@@ -150,30 +152,6 @@ def csl(
         hidden = job.hiding()
         losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
     return np.asarray(losses.cpu().numpy(), np.float32)
-
-
-def select(
-    scores: Scores | Path | str,
-    ratio: float | None = None,
-    *,
-    profile: str | None = None,
-    settings: Overrides | None = None,
-    seed: int | None = None,
-) -> Coreset:
-    """Run Algorithm 2 on scores, or on a scores.parquet: no data, no training.
-
-    Profile and seed are those that the scores were made with unless given.
-
-    >>> from tcsl.scores import Scores
-    >>> curves = np.repeat(np.float32([[0.1], [0.1], [3.0], [0.2]]), 3, axis=1)
-    >>> empty = np.zeros(4, bool)
-    >>> table = Scores(np.arange(4), np.array([0, 1, 0, 1]), curves.mean(1), curves.mean(1), empty, curves)
-    >>> select(table, ratio=0.5).indices.tolist()
-    [1, 2]
-    """
-    table = scores if isinstance(scores, Scores) else Scores.load(scores)
-    overrides = dict(settings or {}) if ratio is None else {**(settings or {}), "select.ratio": ratio}
-    return coreset_from_scores(table, settings_like(table, profile=profile, seed=seed, overrides=overrides))
 
 
 def train(
@@ -309,3 +287,13 @@ def _check_fits(coreset: Coreset, data: Dataset) -> None:
     if len(coreset) and not 0 <= coreset.indices.min() <= coreset.indices.max() < len(data):
         low, high = coreset.indices.min(), coreset.indices.max()
         raise InputError(f"the coreset has indices {low} .. {high}, {data.name} has {len(data)} samples")
+    # A table that was not made from this training set: its rows may be others, such as those of all splits.
+    if stored is None and "table" in coreset.facts:
+        here, there = (ids.astype(str).tolist() for ids in (data.ids[coreset.indices], coreset.ids))
+        odd = next((i for i, (one, other) in enumerate(zip(here, there, strict=True)) if one != other), None)
+        if odd is not None:
+            raise InputError(
+                f"the coreset was chosen from {coreset.facts['table']}, whose row {coreset.indices[odd]} has the id "
+                f"{there[odd]!r}; in {data.name} that is {here[odd]!r}. Select from a table of the training set "
+                "in its order, such as scores.parquet of tcsl score"
+            )

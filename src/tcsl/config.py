@@ -12,7 +12,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -30,6 +30,19 @@ class Section(BaseModel):
     """Some settings: frozen, and no others than these."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+Some = TypeVar("Some", bound=Section)
+
+
+def validated(kind: type[Some], given: Mapping[str, Any], where: str) -> Some:
+    """Return a section with these values; `where` is what a message puts before the name of one that does not fit."""
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where}{name} = {first['input']!r}: {first['msg'].lower()}") from None
 
 
 class DataSettings(Section):

@@ -87,8 +87,8 @@ def load_embedding(path: Path | str, n: int, *, ids: AnyArray | None = None) -> 
 
 def _wrong_rows(path: Path, came: int, n: int) -> InputError:
     return InputError(
-        f"{path} has {came} rows, the training set has {n} samples; there must be one a sample, in its order or with "
-        "a column id (Parquet)"
+        f"{path} has {came} rows, but there are {n} samples; there must be one a sample, in their order or with a "
+        "column id (Parquet)"
     )
 
 

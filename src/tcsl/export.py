@@ -50,7 +50,7 @@ def export_scores(scores: Scores, path: Path) -> None:
         epochs = scores.curves.shape[1]
         columns = [pl.col("curve").arr.get(epoch).alias(f"loss_{epoch + 1}") for epoch in range(epochs)]
         frame = frame.with_columns(columns).drop("curve")
-    _write_frame(frame, path)
+    _write_new(frame, path)
 
 
 def export_table(coreset: Coreset, settings: Settings, path: Path, *, class_names: Sequence[str]) -> Path | None:
@@ -68,11 +68,11 @@ def export_table(coreset: Coreset, settings: Settings, path: Path, *, class_name
     if source.suffix.lower() not in SUFFIXES:
         frame = coreset.frame().drop("index")
         names = frame["label"].replace_strict(list(range(len(class_names))), list(class_names))
-        _write_frame(frame.with_columns(names.alias("label")), path)
+        _write_new(frame.with_columns(names.alias("label")), path)
         return None
     manifest, kept = _matched(coreset, settings, class_names)
     frame = read_frame(source, "skip")[0]
-    _write_frame(frame.filter(frame[ROW].is_in(manifest.rows[kept].tolist())).drop(ROW), path)
+    _write_new(frame.filter(frame[ROW].is_in(manifest.rows[kept].tolist())).drop(ROW), path)
     root = Path(settings.data.root or source.parent)
     relative = isinstance(manifest.inputs, Images) and manifest.inputs.path is not None
     return root if relative and root.resolve() != path.parent.resolve() else None
@@ -170,7 +170,8 @@ def _matched(coreset: Coreset, settings: Settings, class_names: Sequence[str]) -
     kept = np.array([i for i, name in enumerate(manifest.ids.tolist()) if name in label_of], np.int64)
     labels, names = manifest.labels, dict(enumerate(class_names))
     same = [
-        labels.names[labels.codes[i]] == names.get(label_of[name])
+        # A coreset of a table has the table's own labels.
+        labels.names[labels.codes[i]] == names.get(label_of[name], str(label_of[name]))
         for i, name in zip(kept.tolist(), manifest.ids[kept].tolist(), strict=True)
     ]
     if sum(same) < len(coreset):
@@ -181,10 +182,22 @@ def _matched(coreset: Coreset, settings: Settings, class_names: Sequence[str]) -
     return manifest, kept
 
 
+def save_coreset(coreset: Coreset, path: Path) -> None:
+    """Write a coreset as CSV, TSV or JSON lines where the path says so, else as Parquet, with its provenance."""
+    if path.suffix.lower() in TABLES and path.suffix.lower() != ".parquet":
+        _write_frame(coreset.frame(), path)
+    else:
+        coreset.save(path)
+
+
+def _write_new(frame: pl.DataFrame, path: Path) -> None:
+    check_place(path, table=True)
+    _write_frame(frame, path)
+
+
 def _write_frame(frame: pl.DataFrame, path: Path) -> None:
     import polars as pl
 
-    check_place(path, table=True)
     kind = path.suffix.lower()
 
     def write(place: Path) -> None:

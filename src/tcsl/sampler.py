@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_random_state, validate_data
 
-from tcsl.api import score, select
+from tcsl.api import score
 from tcsl.data.dataset import make_dataset
+from tcsl.selection.coreset import select
 from tcsl.selection.quota import quota
 from tcsl.types import AnyArray, FloatArray, IntArray
 
@@ -74,7 +75,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         quota(self.ratio, len(X))
         overrides = dict(self.settings or {}) | ({} if self.epochs is None else {"train.epochs": self.epochs})
         scores = score(data, net=self.net, profile=self.profile, settings=overrides, seed=seed)
-        coreset = select(scores, self.ratio, profile=self.profile, settings=overrides, seed=seed)
+        coreset = select(scores, ratio=self.ratio, profile=self.profile, settings=overrides, seed=seed)
         self.sample_indices_ = coreset.indices
         self.tcsl_s_, self.tcsl_c_, self.g_high_ = scores.tcsl_s, scores.tcsl_c, scores.g_high
         return self

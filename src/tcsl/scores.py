@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = 1  # of the run folder and of every table in it
+_READ = {"id", "label", "tcsl_c", "curve"}  # of a table of scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,30 +70,24 @@ class Scores:
     @property
     def digest(self) -> str:
         """SHA-256 over what a selection reads: labels, TCSL_c and the curves."""
-        return _digest(self.labels, self.tcsl_c, self.curves)
+        return digest(self.labels, self.tcsl_c, self.curves)
 
     @classmethod
     def load(cls, path: Path | str) -> Scores:
         """Read a table that `save` wrote, or one from elsewhere with the columns id, label, tcsl_c and curve."""
         import polars as pl
 
-        frame, facts = _load(Path(path), {"id", "label", "tcsl_c", "curve"})
+        frame, facts = _load(Path(path), _READ)
         if len(frame) == 0:
             raise InputError(f"{path}: there is no sample")
         if frame.null_count().sum_horizontal()[0]:
             raise InputError(f"{path}: there are empty cells; every sample needs an id, a label, TCSL_c and a curve")
-        curve = frame["curve"]
-        if isinstance(curve.dtype, pl.List):
-            lengths = curve.list.len().unique()
-            if len(lengths) != 1:
-                raise InputError(f"{path}: the curves must have one length, got {sorted(lengths.to_list())}")
-            curve = curve.list.to_array(int(lengths[0]))
+        curves = curves_of(frame, path)
         try:
-            curves = np.ascontiguousarray(curve.to_numpy(), np.float32)
             labels = frame["label"].cast(pl.Int64).to_numpy()
             tcsl_c = frame["tcsl_c"].cast(pl.Float32).to_numpy()
         except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
-            raise InputError(f"{path}: label must be integers, tcsl_c and curve numbers: {error}") from None
+            raise InputError(f"{path}: label must be integers, tcsl_c numbers: {error}") from None
         if not (frame["label"].cast(pl.Float64).to_numpy() == labels).all():
             raise InputError(f"{path}: labels must be integers")
         if labels.min() < 0 or labels.max() >= len(labels):
@@ -113,28 +109,31 @@ class Coreset:
     ids, labels : (k,)
     g_high : (k,) whether the sample was taken as a member of G_high
     facts : provenance: fingerprint of the data, digest of the scores, rule, settings, seed
+    scores : (k,) what the rule went by, where that is one score
     """
 
     indices: IntArray
     ids: AnyArray
-    labels: IntArray
+    labels: AnyArray
     g_high: BoolArray
     facts: Mapping[str, Any] = field(default_factory=dict)
+    scores: AnyArray | None = None
 
     def __len__(self) -> int:
         """Return the number of samples kept."""
         return len(self.indices)
 
     def frame(self) -> pl.DataFrame:
-        """Return a polars table: index, id, label, g_high."""
+        """Return a polars table: index, id, label, g_high, and score where there is one."""
         import polars as pl
 
-        return pl.DataFrame({"index": self.indices, "id": self.ids, "label": self.labels, "g_high": self.g_high})
+        columns = {"index": self.indices, "id": self.ids, "label": self.labels, "g_high": self.g_high}
+        return pl.DataFrame(columns if self.scores is None else {**columns, "score": self.scores})
 
     @property
     def digest(self) -> str:
         """SHA-256 over the indices."""
-        return _digest(self.indices)
+        return digest(self.indices)
 
     def save(self, path: Path | str) -> None:
         """Write the table as Parquet."""
@@ -145,14 +144,73 @@ class Coreset:
         """Read a table that `save` wrote."""
         frame, facts = _load(Path(path), {"index", "id", "label", "g_high"})
         indices, ids, labels, g_high = (frame[name].to_numpy() for name in ("index", "id", "label", "g_high"))
-        return cls(indices, ids, labels, g_high, facts)
+        return cls(indices, ids, labels, g_high, facts, frame["score"].to_numpy() if "score" in frame.columns else None)
 
 
-def _digest(*arrays: AnyArray) -> str:
-    digest = hashlib.sha256()
+def is_scores(path: Path) -> bool:
+    """Tell whether a file is one that `Scores.load` reads."""
+    import polars as pl
+
+    try:
+        return path.is_file() and set(pl.read_parquet_schema(path)) >= _READ
+    except (pl.exceptions.PolarsError, OSError):
+        return False
+
+
+def curve_columns(columns: Collection[str]) -> list[str]:
+    """Return the columns that hold the loss curves: `curve`, or loss_1, loss_2, ... as `tcsl export` has them in CSV.
+
+    >>> curve_columns(["id", "loss_2", "loss_1"]), curve_columns(["id", "loss"])
+    (['loss_1', 'loss_2'], [])
+    """
+    epochs = (f"loss_{epoch}" for epoch in range(1, len(columns) + 1))
+    return ["curve"] if "curve" in columns else list(takewhile(columns.__contains__, epochs))
+
+
+def curves_of(frame: pl.DataFrame, path: Path | str) -> FloatArray:
+    """Return the loss curves of a table that has `curve_columns`, (n, T_s).
+
+    >>> import polars as pl
+    >>> curves_of(pl.DataFrame({"loss_1": [1, 2], "loss_2": [3, 4]}), "scores.csv").tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    import polars as pl
+
+    columns = curve_columns(frame.columns)
+    if columns == ["curve"]:
+        curve = frame["curve"]
+    else:
+        curve = frame.select(pl.concat_list(pl.col(columns).cast(pl.Float32, strict=False))).to_series()
+    if isinstance(curve.dtype, pl.List):
+        lengths = curve.list.len().unique()
+        if len(lengths) != 1:
+            raise InputError(f"{path}: the curves must have one length, got {sorted(lengths.to_list())}")
+        curve = curve.list.to_array(int(lengths[0]))
+    try:
+        return np.ascontiguousarray(curve.to_numpy(), np.float32)
+    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: the curves must be lists of numbers: {error}") from None
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Return where a Parquet table of ours comes from; nothing for one from elsewhere."""
+    import polars as pl
+
+    try:
+        facts: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get("tcsl", "{}"))
+    except ValueError as error:
+        raise InputError(f"{path}: its metadata is damaged: {error}") from None
+    if facts.get("schema", SCHEMA) > SCHEMA:
+        raise InputError(f"{path} was written by a newer tcsl (schema {facts['schema']}, this one reads {SCHEMA})")
+    return facts
+
+
+def digest(*arrays: AnyArray) -> str:
+    """Return the SHA-256 over the bytes of arrays."""
+    made = hashlib.sha256()
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
+        made.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return made.hexdigest()
 
 
 def _save(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
@@ -176,12 +234,10 @@ def _load(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise InputError(f"{path} does not exist or is not a file")
     try:
         frame = pl.read_parquet(path)
-        facts = json.loads(pl.read_parquet_metadata(path).get("tcsl", "{}"))
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"{path} is not a Parquet file: {error}") from None
+    facts = read_facts(path)
     missing = columns - set(frame.columns)
     if missing:
         raise InputError(f"{path} has no column {', '.join(sorted(missing))}; it has {', '.join(frame.columns)}")
-    if facts.get("schema", SCHEMA) > SCHEMA:
-        raise InputError(f"{path} was written by a newer tcsl (schema {facts['schema']}, this one reads {SCHEMA})")
     return frame, facts

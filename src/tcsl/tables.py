@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tcsl.evaluation import Evaluation
 
 
+_MOST = 20  # classes in a table of what was kept
 _METRICS = {
     "wga": "WGA",
     "wga_cells": "WGA, all cells",
@@ -249,6 +250,22 @@ def render_check(report: Mapping[str, Any]) -> RenderableType:
         row("memory", f"{size_of(run['bytes'])} of decoded training inputs; {net} to train the net")
         row("a run takes", f"about {_duration(run['seconds'])} ({run['net']}, {run['epochs']} epochs, {run['device']})")
     return table
+
+
+def render_kept(classes: Mapping[str, Mapping[str, int]]) -> RenderableType:
+    """Return what a selection kept of each class; of many classes, those that it kept least of."""
+    shares = {name: count["kept"] / count["samples"] for name, count in classes.items()}
+    shown = list(classes) if len(classes) <= _MOST else sorted(classes, key=shares.__getitem__)[:_MOST]
+    table = Table()
+    for title, justify in (("class", "left"), ("samples", "right"), ("kept", "right"), ("kept, %", "right")):
+        table.add_column(title, justify=justify)  # type: ignore[arg-type]
+    for name in shown:
+        count = classes[name]
+        table.add_row(
+            Text(_printable(name)), f"{count['samples']:,}", f"{count['kept']:,}", f"{100 * shares[name]:.1f}"
+        )
+    more = len(classes) - len(shown)
+    return Group(table, Text(f"and {more:,} classes of which more was kept")) if more else table
 
 
 def _listing(counts: Mapping[str, int], most: int = 12, few: int = 4) -> str:

@@ -9,26 +9,8 @@ import polars as pl
 import pytest
 
 import tcsl
-from tcsl.cli import main
 
 SMALL = ["--set", "train.epochs=10", "--set", "data.options.per_class=20", "--device", "cpu"]
-
-
-@pytest.fixture
-def tcsl_command(monkeypatch, capsys):
-    """Return a function that runs a command in this process and returns exit code, output and errors."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["tcsl", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out = capsys.readouterr()
-        return code, out.out, out.err
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -279,5 +261,7 @@ def test_torch_is_imported_only_where_it_is_needed(folder):
         "try: main()\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
-    for words in (["--help"], ["config", "show"], ["select", str(folder), "--ratio", "0.2"], ["show", str(folder)]):
+    by_rule = ["select", str(folder), "--rule", "bot", "--score", "tcsl_c"]
+    select = ["select", str(folder), "--ratio", "0.2"]
+    for words in (["--help"], ["config", "show"], select, by_rule, ["show", str(folder)]):
         subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)

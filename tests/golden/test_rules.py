@@ -281,7 +281,11 @@ def test_bins_are_one_or_more():
         (np.zeros((8, 0)), {}, r"shape \(samples, dimensions\), got \(8, 0\)"),
         (np.eye(8), {"k": 8}, "below the number of samples, 8; got 8"),
         (np.eye(8), {"k": 0}, "at least 1"),
-        (np.eye(8), {"k": 6, "beta": 0.25}, "below the number of samples, 6; got 6"),
+        (
+            np.eye(8),
+            {"k": 6, "beta": 0.25},
+            "below the number of samples that beta = 0.25 leaves, 6 of 8; got 6: use a smaller k or",
+        ),
         (np.diag([1, 1, np.nan, 1, np.inf, 1, 1, 1]), {}, "2 of 8 rows have NaN, infinite .*first row 2"),
         (np.full((8, 2), 1e300), {}, "8 of 8 rows .* too large"),
         (np.diag([1, 0, 1, 1, 1, 1, 1, 1]), {"metric": "cosine"}, "rows of zeros: 1 of 8, the first row 1"),

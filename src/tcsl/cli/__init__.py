@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tcsl.cli import config, data, export, methods, parts, run, show
+from tcsl.cli import config, data, export, methods, parts, run, select, show
 from tcsl.errors import TcslError, TcslWarning
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("score")(parts.score)
-app.command("select")(parts.select)
+app.command("select")(select.select)
 app.command("train")(parts.train)
 app.command("evaluate")(parts.evaluate)
 app.command("show")(show.show)

@@ -1,4 +1,4 @@
-"""`tcsl score`, `select`, `train`, `evaluate`: one stage each."""
+"""`tcsl score`, `train`, `evaluate`: one stage each."""
 
 from __future__ import annotations
 
@@ -65,51 +65,6 @@ def score(
         typer.echo(
             f"scored {len(scores)} samples; {high} contradict the shortcut (G_high)\n"
             f"the scores are in {path}  (tcsl select {path} --ratio 0.2)"
-        )
-
-
-def select(
-    scores: Annotated[
-        Path,
-        typer.Argument(help="scores.parquet of a run, or a run folder that has one.", show_default=False),
-    ],
-    ratio: options.Ratio = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Where the coreset goes; by default beside the scores.", show_default=False),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="By default the seed that the scores were made with.", show_default=False),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="By default the profile that the scores were made with.", show_default=False)
-    ] = None,
-    config: options.Config = None,
-    set_: options.Set = None,
-    as_json: options.Json = False,
-) -> None:
-    """Choose the coreset from scores alone (Algorithm 2): no data, no training.
-
-    Example: tcsl select runs/scores/scores.parquet --ratio 0.2
-    """
-    from tcsl.scores import Scores
-    from tcsl.selection.coreset import coreset_from_scores, settings_like
-
-    table = Scores.load(scores / "scores.parquet" if scores.is_dir() else scores)
-    overrides = options.overrides_from(set_, select__ratio=ratio)
-    settings = settings_like(table, profile=profile, seed=seed, file=config, overrides=overrides)
-    coreset = coreset_from_scores(table, settings)
-    folder = scores if scores.is_dir() else scores.parent
-    path = out if out is not None else folder / f"coreset-{settings.select.ratio:g}.parquet"
-    coreset.save(path)
-    high = int(coreset.g_high.sum())
-    if as_json:
-        print_json({"path": str(path), "n": len(coreset), "g_high": high, "ids": coreset.ids.tolist()})
-    else:
-        typer.echo(
-            f"kept {len(coreset)} of {len(table)} samples: {high} of G_high, {len(coreset) - high} by TCSL_c\n"
-            f"the coreset is in {path}"
         )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from tcsl.data.bad import shown
 from tcsl.errors import InputError
 from tcsl.registry import unknown
+
+_log = logging.getLogger("tcsl")
 
 ALIASES = {
     "path": ("path", "file", "filename", "file_name", "filepath", "image", "img", "image_path", "img_filename"),
@@ -35,12 +38,15 @@ def parse_columns(text: str) -> dict[str, str]:
     return out
 
 
-def find_columns(source: str, present: Iterable[str], named: Mapping[str, str]) -> dict[str, list[str]]:
+def find_columns(
+    source: str, present: Iterable[str], named: Mapping[str, str], *, how: str = "--columns label=NAME"
+) -> dict[str, list[str]]:
     """Return, for each role that is there, its columns; a role is named, or has one of its usual names.
 
     Parameters
     ----------
     named : roles and columns; several columns of one role are joined by +
+    how : what names the label, for the message where there is none
 
     >>> find_columns("birds.csv", ["file", "Y", "place"], {"group": "place"})
     {'path': ['file'], 'label': ['Y'], 'group': ['place']}
@@ -60,8 +66,15 @@ def find_columns(source: str, present: Iterable[str], named: Mapping[str, str]) 
             found[role] = hits[:1]
     if "label" not in found:
         present = shown(", ".join(columns[:20])) or "none"
-        raise InputError(f"{source}: which column is the label? It has {present}; name it with --columns label=NAME")
+        raise InputError(f"{source}: which column is the label? It has {present}; name it with {how}")
     return found
+
+
+def tell_guesses(source: str, found: Mapping[str, list[str]], named: Mapping[str, str]) -> None:
+    """Say which columns were found by their names, where those are not the roles' own."""
+    guessed = [f"{role}={names[0]}" for role, names in found.items() if role not in named and role not in names]
+    if guessed:
+        _log.info(f"{source}: columns that were not named: {shown(', '.join(guessed))}")
 
 
 def _asked(source: str, role: str, given: str, columns: list[str]) -> list[str]:

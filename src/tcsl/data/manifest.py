@@ -186,7 +186,8 @@ def check_rows(manifest: Manifest, on_bad: OnBad) -> Manifest:
     if len(manifest) == 0:
         raise InputError(f"{manifest.name}: there is no sample")
     manifest = manifest.without(_long_ids(manifest), on_bad)
-    manifest = manifest.without(_repeated_ids(manifest), on_bad)
+    repeated = repeated_ids(manifest.ids, lambda i: manifest.where(int(manifest.rows[i])))
+    manifest = manifest.without(repeated, on_bad)
     manifest = manifest.without(_lonely(manifest), on_bad)
     manifest = replace(manifest, labels=manifest.labels.compact())
     if len(manifest.labels.names) == 1:
@@ -209,17 +210,16 @@ def _long_ids(manifest: Manifest) -> dict[int, Bad]:
     }
 
 
-def _repeated_ids(manifest: Manifest) -> dict[int, Bad]:
-    """Return, by position, the samples whose id an earlier one has."""
-    ids = manifest.ids.tolist()
-    if len(set(ids)) == len(ids):
+def repeated_ids(ids: AnyArray, where: Callable[[int], str]) -> dict[int, Bad]:
+    """Return, by position, the samples whose id an earlier one has; `where` is what messages call a position."""
+    names = ids.tolist()
+    if len(set(names)) == len(names):
         return {}
     first: dict[object, int] = {}
     bad: dict[int, Bad] = {}
-    for i, name in enumerate(ids):
-        if first.setdefault(name, i) != i:
-            earlier = manifest.where(int(manifest.rows[first[name]]))
-            bad[i] = manifest.bad(i, f"has the id {str(name)[:80]!r} of {earlier}: ids must be unique")
+    for i, name in enumerate(names):
+        if (earlier := first.setdefault(name, i)) != i:
+            bad[i] = Bad(where(i), f"has the id {str(name)[:80]!r} of {where(earlier)}: ids must be unique")
     return bad
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from tcsl.data.arrays import as_float32, as_inputs, not_finite, stack_rows
 from tcsl.data.bad import Bad, OnBad, settle, shown
-from tcsl.data.columns import find_columns
+from tcsl.data.columns import find_columns, tell_guesses
 from tcsl.data.frame import ROW, read_frame
 from tcsl.data.images import Images, files, missing_or_outside
 from tcsl.data.manifest import Column, Manifest, encode, join_names, read_splits, sorted_names
@@ -41,22 +41,20 @@ def read_table(
         # A column that is called x, say: it is the input only where it holds lists.
         lists = _holds_lists(frame[roles["inputs"][0]])
         roles = {role: names for role, names in roles.items() if role != "inputs" or (lists and "path" not in columns)}
-    guessed = [f"{role}={names[0]}" for role, names in roles.items() if role not in columns and role not in names]
-    if guessed:
-        _log.info(f"{path.name}: columns that were not named: {shown(', '.join(guessed))}")
-    frame, empty = _without_empty(frame, path, roles)
+    tell_guesses(path.name, roles, columns)
+    frame, empty = without_empty(frame, path, roles)
     settle(path.name, empty, on_bad)
     if len(frame) == 0:
         raise InputError(f"{path}: there is no sample")
     rows = frame[ROW].to_numpy()
     inputs, reasons = _inputs(frame, path, roles, root, look)
-    splits = _column(frame[roles["split"][0]], path) if "split" in roles else None
+    splits = column_of(frame[roles["split"][0]], path) if "split" in roles else None
     split, unknown = read_splits(splits) if splits is not None else (None, {})
     manifest = Manifest(
         name=path.name,
         inputs=inputs,
-        labels=_column(frame[roles["label"][0]], path),
-        ids=_ids(frame, path, roles),
+        labels=column_of(frame[roles["label"][0]], path),
+        ids=ids_of(frame, path, roles),
         rows=np.asarray(rows, np.int64),
         where=lambda row: f"row {row + 1} of {path.name}",
         split=split,
@@ -69,7 +67,7 @@ def read_table(
     return manifest.without(not_finite(manifest) | bad, on_bad)
 
 
-def _without_empty(
+def without_empty(
     frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]
 ) -> tuple[pl.DataFrame, list[Bad]]:
     """Drop blank lines, and take out the rows that lack something that was named."""
@@ -119,7 +117,8 @@ def _text(series: pl.Series, path: Path) -> pl.Series:
         ) from None
 
 
-def _column(series: pl.Series, path: Path) -> Column:
+def column_of(series: pl.Series, path: Path) -> Column:
+    """Return a column of names or numbers, each value once and in order."""
     text = _text(series, path)
     names = sorted_names(text.unique().to_list())
     codes = text.replace_strict(list(names), list(range(len(names))), return_dtype=pl.Int64)
@@ -132,7 +131,7 @@ def _names(series: pl.Series, path: Path) -> list[str]:
     return _text(known, path).fill_null("").to_list()
 
 
-def _ids(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> AnyArray:
+def ids_of(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> AnyArray:
     """Return the id column, else the paths, else the row numbers."""
     role = next((role for role in ("id", "path") if role in roles), None)
     series = frame[roles[role][0]] if role is not None else None

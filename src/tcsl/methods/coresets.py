@@ -13,24 +13,17 @@ from tcsl.methods.options import Options, options_of
 from tcsl.methods.sources import ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
-from tcsl.selection.d2 import select_d2
-from tcsl.selection.rules import select_bot, select_ccs, select_hist, select_top
+from tcsl.selection.by_rule import RuleOptions, select_by_rule
 from tcsl.types import IntArray
 
-Rule = Literal["bot", "top", "hist", "ccs", "d2"]
+ScoreRule = Literal["bot", "top", "hist", "ccs", "d2"]
 
 
-class CoresetOptions(Options):
+class CoresetOptions(RuleOptions, Options):
     """Options of every coreset baseline."""
 
     seeds: int = Field(1, ge=1, description="early nets that EL2N and GraNd are averaged over")
     embedding: str = Field("erm", description="of SelfSup and D2: erm, net, clip:MODEL:WEIGHTS, or a file")
-    metric: Literal["euclidean", "cosine"] = "euclidean"
-    by_class: bool = Field(False, description="fill each class by its share")
-    bins: int = Field(50, ge=1, description="B, of hist and ccs")
-    beta: float = Field(0.4, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first")
-    k: int = Field(5, ge=1, description="neighbours in D2's graph")
-    gamma: float = Field(0.1, ge=0, description="of D2's reverse messages")
 
 
 class ClipOptions(CoresetOptions):
@@ -43,15 +36,15 @@ class AnyOptions(CoresetOptions):
     """Options of a coreset by any score and rule."""
 
     score: ScoreName = "el2n"
-    rule: Rule = "hist"
+    rule: ScoreRule = "hist"
 
 
 def coreset_baseline(
-    name: str, title: str, score: ScoreName, rule: Rule, about: About, kind: type[CoresetOptions] = CoresetOptions
+    name: str, title: str, score: ScoreName, rule: ScoreRule, about: About, kind: type[CoresetOptions] = CoresetOptions
 ) -> Method:
     """Return the method that trains on what a rule keeps by a score; CoresetOptions that name them have their way."""
 
-    def choices(settings: Settings) -> tuple[CoresetOptions, Wanted, Rule]:
+    def choices(settings: Settings) -> tuple[CoresetOptions, Wanted, ScoreRule]:
         options = options_of(settings, name, kind)
         named, by = (options.score, options.rule) if isinstance(options, AnyOptions) else (score, rule)
         return options, Wanted(named, options.seeds, options.embedding, options.metric), by
@@ -74,29 +67,15 @@ def coreset_baseline(
     return Method(title, summary, run, stages, options=kind, check=check, about=about)
 
 
-def _select(job: Job, options: CoresetOptions, wanted: Wanted, rule: Rule) -> IntArray:
-    scores, labels = score_of(job, wanted), job.data.numpy_labels
-    ratio, by_class = job.settings.select.ratio, options.by_class
-    rng = generator(job.settings.seed, f"{wanted.score} {rule}")
-    if rule == "bot":
-        return select_bot(scores, labels, ratio=ratio, by_class=by_class)
-    if rule == "top":
-        return select_top(scores, labels, ratio=ratio, by_class=by_class)
-    if rule == "hist":
-        return select_hist(scores, labels, ratio=ratio, by_class=by_class, bins=options.bins, rng=rng)
-    if rule == "ccs":
-        return select_ccs(scores, labels, ratio=ratio, beta=options.beta, bins=options.bins, rng=rng)
-    embedding = embedding_of(job, wanted.embedding)
-    return select_d2(
-        scores,
-        embedding,
-        labels,
-        ratio=ratio,
-        k=options.k,
-        gamma=options.gamma,
-        beta=options.beta,
-        metric=options.metric,
-        by_class=by_class,
+def _select(job: Job, options: CoresetOptions, wanted: Wanted, rule: ScoreRule) -> IntArray:
+    return select_by_rule(
+        rule,
+        score_of(job, wanted),
+        job.data.numpy_labels,
+        ratio=job.settings.select.ratio,
+        rng=generator(job.settings.seed, f"{wanted.score} {rule}"),
+        options=options,
+        embedding=embedding_of(job, wanted.embedding) if rule == "d2" else None,
     )
 
 
@@ -109,7 +88,7 @@ _RULES = {
 }
 
 
-def _simple(score: ScoreName, rule: Rule) -> Method:
+def _simple(score: ScoreName, rule: ScoreRule) -> Method:
     scored = _EL2N if score == "el2n" else _SELFSUP
     title = f"{'EL2N' if score == 'el2n' else 'SelfSup'} ({rule.capitalize()})"
     about = About(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from tcsl.config import Section, Settings, TrainSettings
-from tcsl.errors import InputError
+from tcsl.config import Section, Settings, TrainSettings, validated
 from tcsl.registry import unknown
 
 
@@ -40,9 +39,4 @@ def options_of(settings: Settings, name: str, kind: type[Some]) -> Some:
     for option in given:
         if option not in kind.model_fields:
             raise unknown(f"option of {name}", option, kind.model_fields)
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"method.{name}.{where} = {first['input']!r}: {first['msg'].lower()}") from None
+    return validated(kind, given, f"method.{name}.")

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from tcsl.errors import TcslWarning
-from tcsl.types import IntArray
+from tcsl.types import AnyArray, IntArray
 
 
 def samples_by_class(labels: IntArray) -> dict[int, IntArray]:
@@ -22,7 +22,18 @@ def samples_by_class(labels: IntArray) -> dict[int, IntArray]:
     return dict(zip(classes.tolist(), np.split(order, first[1:]), strict=True))
 
 
-def warn_of_lost_classes(labels: IntArray, chosen: IntArray, *, advice: str, stacklevel: int = 3) -> None:
+def class_codes(labels: AnyArray) -> IntArray:
+    """Return each sample's class as a number from 0, in the order of the classes: the labels where they are such.
+
+    >>> class_codes(np.array([2, 0, 2])).tolist(), class_codes(np.array(["dog", "cat", "dog"])).tolist()
+    ([2, 0, 2], [1, 0, 1])
+    """
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < len(labels):
+        return labels
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def warn_of_lost_classes(labels: AnyArray, chosen: IntArray, *, advice: str, stacklevel: int = 3) -> None:
     """Warn by name of classes without a sample among the chosen; `advice` is what to do about it.
 
     `stacklevel` names the line to blame, as in `warnings.warn`: 3 is the caller of the function that calls this one.

@@ -81,6 +81,11 @@ def select_d2(
     rows = embedding_rows(embedding, metric)
     total = quota(ratio, n)
     left = np.sort(drop_hardest(scores, beta, total))
+    if k >= len(left) and len(left) < n:
+        raise InputError(
+            f"k must be below the number of samples that beta = {beta:g} leaves, {len(left)} of {n}; got {k}: use a "
+            "smaller k or beta"
+        )
 
     def pick(part: IntArray, count: int) -> IntArray:
         graph = neighbour_graph(nearest_neighbours(rows[part] if len(part) < n else rows, k, metric=metric))

@@ -156,6 +156,8 @@ def checked_scores(scores: AnyArray, labels: IntArray) -> AnyArray:
         raise InputError(f"labels must have shape (samples,) with one sample or more, got shape {labels.shape}")
     if scores.shape != labels.shape:
         raise InputError(f"there must be one score a sample: {len(labels)} labels, scores of shape {scores.shape}")
+    if scores.dtype.kind not in "biuf":
+        raise InputError(f"scores must be numbers, got {scores.dtype}")
     scores = np.asarray(scores, np.float64)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):

@@ -10,7 +10,7 @@ import numpy as np
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
-from tcsl.selection.classes import warn_of_lost_classes
+from tcsl.selection.classes import class_codes, warn_of_lost_classes
 from tcsl.selection.fill import select_bottom, select_histogram
 from tcsl.selection.quota import level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
@@ -115,6 +115,7 @@ def _fill(
 
     if settings.fill == "global":
         return pick(low, count)
+    labels = class_codes(labels)
     classes = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=classes)
     available = np.bincount(labels[low], minlength=classes)

@@ -1,0 +1,126 @@
+"""Any rule on any score: from the name of a rule and arrays to the indices that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from tcsl.config import Section, validated
+from tcsl.errors import InputError
+from tcsl.registry import unknown
+from tcsl.selection.baselines import select_random
+from tcsl.selection.classes import warn_of_lost_classes
+from tcsl.selection.d2 import select_d2
+from tcsl.selection.neighbours import Metric
+from tcsl.selection.rules import checked_scores, select_bot, select_ccs, select_hist, select_top
+from tcsl.types import AnyArray, IntArray
+
+Rule: TypeAlias = Literal["bot", "top", "hist", "ccs", "d2", "random"]
+
+
+class RuleOptions(Section):
+    """What the rules may be told; each reads some of it."""
+
+    by_class: bool = Field(False, description="of bot, top, hist and d2: fill each class by its share")
+    bins: int = Field(50, ge=1, description="B, of hist and ccs")
+    beta: float = Field(0.4, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first")
+    k: int = Field(5, ge=1, description="neighbours in D2's graph")
+    gamma: float = Field(0.1, ge=0, description="of D2's reverse messages")
+    metric: Metric = Field("euclidean", description="of the distances in the embedding, or cosine")
+
+
+# Every rule that can be named, and what it takes beside scores, labels, ratio and seed, from Python or from the command
+# line. TCSL-CS goes by more than a score, the loss curves, and is in `coreset.py`.
+TAKES: dict[str, tuple[str, ...]] = {
+    "bot": ("by_class",),
+    "top": ("by_class",),
+    "hist": ("by_class", "bins"),
+    "ccs": ("bins", "beta"),
+    "d2": ("by_class", "beta", "k", "gamma", "metric", "embedding"),
+    "random": (),
+    "tcsl_cs": ("bins", "curves", "profile", "settings", "config", "set"),
+}
+
+
+def check_given(rule: str, given: Iterable[str], *, spelt: Callable[[str], str] = str) -> None:
+    """Refuse a rule that does not exist, and what only other rules take; `spelt` is how the caller writes a name.
+
+    >>> check_given("bot", ["gamma"])
+    Traceback (most recent call last):
+    tcsl.errors.InputError: the rule bot takes no gamma, which is for d2; leave it out
+    """
+    if rule not in TAKES:
+        raise unknown("rule", rule, TAKES)
+    for name in given:
+        if name not in TAKES[rule]:
+            others = ", ".join(other for other, takes in TAKES.items() if name in takes)
+            raise InputError(f"the rule {rule} takes no {spelt(name)}, which is for {others}; leave it out")
+
+
+def rule_options(given: Mapping[str, Any]) -> RuleOptions:
+    """Return the options with what is given in place of their own values.
+
+    >>> rule_options({"k": 0})
+    Traceback (most recent call last):
+    tcsl.errors.InputError: k = 0: input should be greater than or equal to 1
+    """
+    return validated(RuleOptions, given, "")
+
+
+def select_by_rule(
+    rule: Rule,
+    scores: AnyArray | None,
+    labels: AnyArray,
+    *,
+    ratio: float,
+    rng: np.random.Generator,
+    options: RuleOptions | None = None,
+    embedding: AnyArray | None = None,
+) -> IntArray:
+    """Return the floor(r n) samples that a rule keeps, ascending.
+
+    Parameters
+    ----------
+    scores : (n,) one a sample; higher is harder. `random` needs none
+    labels : (n,) the class of each sample, numbers or text
+    rng : read by hist, ccs and random
+    options : each rule reads its own of them
+    embedding : (n, d) a row a sample, which d2 needs
+
+    >>> draw = np.random.default_rng(0)
+    >>> select_by_rule("top", np.array([3, 1, 2]), np.array(["a", "a", "a"]), ratio=0.7, rng=draw).tolist()
+    [0, 2]
+    """
+    options = options or RuleOptions()
+    if rule == "random":
+        if scores is not None:
+            checked_scores(scores, labels)
+        chosen = select_random(len(labels), ratio=ratio, rng=rng)
+        warn_of_lost_classes(labels, chosen, advice="use a larger ratio")
+        return chosen
+    if scores is None:
+        raise InputError(f"the rule {rule} needs a score of every sample; random is the one that needs none")
+    if rule == "bot":
+        return select_bot(scores, labels, ratio=ratio, by_class=options.by_class)
+    if rule == "top":
+        return select_top(scores, labels, ratio=ratio, by_class=options.by_class)
+    if rule == "hist":
+        return select_hist(scores, labels, ratio=ratio, by_class=options.by_class, bins=options.bins, rng=rng)
+    if rule == "ccs":
+        return select_ccs(scores, labels, ratio=ratio, beta=options.beta, bins=options.bins, rng=rng)
+    if embedding is None:
+        raise InputError("the rule d2 needs an embedding, a row of numbers for every sample; give one")
+    return select_d2(
+        scores,
+        embedding,
+        labels,
+        ratio=ratio,
+        k=options.k,
+        gamma=options.gamma,
+        beta=options.beta,
+        metric=options.metric,
+        by_class=options.by_class,
+    )
