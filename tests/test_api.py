@@ -77,6 +77,7 @@ def test_the_model_takes_raw_inputs(run):
 def test_selecting_again_gives_the_same_ids(run):
     again = tcsl.select(run.path / "scores.parquet", ratio=0.3)
     assert again.ids.tolist() == run.coreset.ids.tolist()
+    assert len(tcsl.select(run.scores, ratio="auto")) == min(200, 3 * run.scores.g_high.sum())
     assert len(tcsl.select(run.scores, ratio=0.5)) == 100
 
 
@@ -205,17 +206,24 @@ def test_a_coreset_of_other_data_is_refused(run):
         tcsl.train((X, y), stray, settings=QUICK)
 
 
-def test_a_method_without_a_declaration_cannot_read_groups(run, tmp_path):
+@pytest.fixture
+def methods(monkeypatch):
+    """The registry, which forgets at the end what a test adds."""
+    monkeypatch.setattr(METHODS, "_places", dict(METHODS._places))
+    return METHODS
+
+
+def test_a_method_without_a_declaration_cannot_read_groups(run, methods, tmp_path):
     def peeks(job):
         return Outcome(nn.Linear(1, 1), job.data.groups)
 
-    METHODS.add("thief", Method("Thief", "reads the groups without saying so", peeks, lambda settings, n: {}))
+    methods.add("thief", Method("Thief", "reads the groups without saying so", peeks, lambda settings, n: {}))
     X, y, attribute = shortcut_rows()
     with pytest.raises(GroupsHidden):
         tcsl.debias((X, y), groups=attribute, methods=["thief"], settings=QUICK, out=tmp_path / "run")
 
 
-def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so(tmp_path):
+def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so(methods, tmp_path):
     def method(*needs):
         def looks(job):
             seen[needs] = job.val
@@ -226,7 +234,7 @@ def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so
     X, y, attribute = shortcut_rows()
     seen = {}
     for i, needs in enumerate([(), ("val",), ("val groups",)]):
-        METHODS.add(f"looks{i}", method(*needs))
+        methods.add(f"looks{i}", method(*needs))
         given = {"val": (X, y), "val_groups": attribute, "settings": QUICK, "out": tmp_path / str(i)}
         tcsl.debias((X, y), methods=[f"looks{i}"], **given)
     assert seen[()] is None

@@ -24,6 +24,7 @@ from tcsl.pipeline import score_stages, train_final
 from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.csl import train_csl
+from tcsl.selection.quota import Ratio
 from tcsl.training.loop import Report
 from tcsl.training.nets import NetFactory
 from tcsl.types import AnyArray, FloatArray
@@ -33,7 +34,7 @@ Overrides = Mapping[str, Any]
 
 def debias(
     data: Data,
-    ratio: float | None = None,
+    ratio: Ratio | None = None,
     *,
     test: Data | None = None,
     val: Data | None = None,
@@ -55,7 +56,7 @@ def debias(
     ----------
     data : a known name, a path or `hf:NAME` (as in `tcsl.load`), a Dataset, a torch Dataset of (x, y) pairs, or
         arrays (X, y)
-    ratio : r in (0, 1], the part that is kept; 0.1 by default
+    ratio : r in (0, 1], the part that is kept, or "auto": three times what contradicts the shortcut; 0.1 by default
     test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
     val : a validation set, for methods that need one and for `train.model_selection`; by default that of what was
         loaded
@@ -259,7 +260,7 @@ def _settings(
     data: Data = None,
     *,
     profile: str | None = None,
-    ratio: float | None = None,
+    ratio: Ratio | None = None,
     net: str | NetFactory | None = None,
     seed: int | None = None,
     methods: Sequence[str] | None = None,

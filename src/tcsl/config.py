@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from tcsl.augmentations import check_augment
 from tcsl.errors import InputError
 from tcsl.registry import unknown
-from tcsl.selection.quota import check_ratio
+from tcsl.selection.quota import Ratio, check_ratio
 
 Profile = Literal["default", "fast", "paper"]
 ModelSelection = Literal["last", "worst_class", "worst_group", "balanced_by_bias"]
@@ -117,7 +117,9 @@ class ScoreSettings(Section):
 class SelectSettings(Section):
     """Algorithm 2."""
 
-    ratio: float = Field(0.1, description="r, the part of the data that is kept: floor(r n) samples")
+    ratio: Ratio = Field(
+        0.1, description="r, the part of the data that is kept: floor(r n) samples; auto: three times G_high"
+    )
     losses: Literal["bounded", "raw"] = Field(
         "bounded",
         description="what wKMeans clusters: 1 - exp(-loss), or the loss itself as printed",

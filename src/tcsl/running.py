@@ -94,7 +94,8 @@ def run_methods(
     check_options(settings)
     for name in methods:
         check_needs(name, settings, train_set, val_set)
-    quota(settings.select.ratio, len(train_set))
+    if settings.select.ratio != "auto":
+        quota(settings.select.ratio, len(train_set))
     judged = judged_on(settings, train_set, val_set, val_iid)
     check_shapes(train_set, ("test", test_set), ("validation", val_set), ("validation", judged))
     path = Path(out) if out is not None else default_path(settings, train_set)

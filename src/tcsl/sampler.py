@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_random_state, validate_data
 from tcsl.api import score
 from tcsl.data.dataset import make_dataset
 from tcsl.selection.coreset import select
-from tcsl.selection.quota import quota
+from tcsl.selection.quota import Ratio, quota
 from tcsl.types import AnyArray, FloatArray, IntArray
 
 
@@ -21,7 +21,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    ratio : the part that is kept, floor(ratio n) samples
+    ratio : the part that is kept, floor(ratio n) samples, or "auto": three times G_high
     epochs : T, 50 by default; the biased model is trained for a tenth of it, at least 4
     net : a name, or a factory from the number of classes to a module; a small MLP by default
     profile : "default" or "paper"
@@ -48,7 +48,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        ratio: float = 0.1,
+        ratio: Ratio = 0.1,
         *,
         epochs: int | None = None,
         net: Any = None,
@@ -72,7 +72,8 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         self.classes_, encoded = np.unique(y, return_inverse=True)
         data = make_dataset(torch.from_numpy(X), torch.from_numpy(encoded.astype(np.int64)), name="X, y")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        quota(self.ratio, len(X))
+        if self.ratio != "auto":
+            quota(self.ratio, len(X))
         overrides = dict(self.settings or {}) | ({} if self.epochs is None else {"train.epochs": self.epochs})
         scores = score(data, net=self.net, profile=self.profile, settings=overrides, seed=seed)
         coreset = select(scores, ratio=self.ratio, profile=self.profile, settings=overrides, seed=seed)

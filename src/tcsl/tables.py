@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcsl.selection.quota import said
 from tcsl.statistics import summarise
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _methods(summary: Mapping[str, Any]) -> Table:
     seeds = summary["seeds"]
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
     where = summary["evaluated_on"]
-    table = Table(title=f"Accuracy on {where}, % ({over}, r = {summary['ratio']:g}, profile {summary['profile']})")
+    table = Table(title=f"Accuracy on {where}, % ({over}, r = {said(summary['ratio'])}, profile {summary['profile']})")
     columns = _known_metrics(summary)
     table.add_column("method")
     for title in columns.values():
@@ -81,9 +82,10 @@ def _methods(summary: Mapping[str, Any]) -> Table:
     if epochs:
         table.add_column("epoch (judged)", justify="right")
     for name, metrics in summary["methods"].items():
-        sizes = [str(c[name]["n"]) if name in c else "all" for c in summary["coresets"]]
+        sizes = sorted({c[name]["n"] for c in summary["coresets"] if name in c})
+        samples = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))) if sizes else "all"
         chosen = [epochs.get(name, "its own")] if epochs else []
-        table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], sizes[0], *chosen)
+        table.add_row(summary["titles"][name], *[_mean_sd(metrics[m]) for m in columns], samples, *chosen)
     return table
 
 

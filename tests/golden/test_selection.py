@@ -233,6 +233,21 @@ def test_g_high_larger_than_the_quota_is_sampled():
     assert picks == {8, 9}
 
 
+def test_auto_keeps_three_times_g_high():
+    assert choose(ratio="auto", tau=0, fill="global").indices.tolist() == [0, 1, 2, 3, 8, 9]
+    # tau is compared with the part that this is, 0.6.
+    below = choose(ratio="auto", tau=0.61, bins=4, fill="global").indices
+    assert (below[below < 8] // 2).tolist() == [0, 1, 2, 3]
+    assert choose(ratio="auto", tau=0.6, bins=4, fill="global").indices.tolist() == [0, 1, 2, 3, 8, 9]
+    half = select_coreset(np.arange(10) < 5, TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
+    assert half.tolist() == list(range(10))
+
+
+def test_auto_needs_a_g_high():
+    with pytest.raises(InputError, match=r"three times G_high, and G_high is empty: give a number in \(0, 1\]"):
+        select_coreset(np.zeros(10, bool), TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
+
+
 def test_everything_is_kept_at_ratio_one():
     assert choose(ratio=1).indices.tolist() == list(range(10))
 

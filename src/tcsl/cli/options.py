@@ -14,6 +14,7 @@ import typer
 
 from tcsl.config import Settings, parse_override, resolve
 from tcsl.data.source import source_name
+from tcsl.errors import InputError
 
 Dataset = Annotated[
     str,
@@ -38,7 +39,14 @@ OnBad = Annotated[
     str | None,
     typer.Option(help="Samples that cannot be used: error (by default) or skip.", show_default=False),
 ]
-Ratio = Annotated[float | None, typer.Option(help="r in (0, 1]: the part that is kept.", show_default=False)]
+Ratio = Annotated[
+    str | None,
+    typer.Option(
+        help="r in (0, 1]: the part that is kept; auto, with TCSL-CS: three times what contradicts the shortcut.",
+        metavar="R",
+        show_default=False,
+    ),
+]
 Seed = Annotated[
     int | None,
     typer.Option(help="Of the data's draw, the weights, the order, the selection; 0 by default.", show_default=False),
@@ -82,6 +90,14 @@ def settings_from(
     """Put the settings of a command together; `named` are dotted names with __ for the dot, None where not given."""
     overrides = overrides_from(set_, **named)
     return resolve(profile=profile, dataset=source_name(dataset), file=config, overrides=overrides)
+
+
+def ratio_of(text: str | None) -> Any:
+    """Read --ratio: a number, or auto."""
+    try:
+        return text if text in (None, "auto") else float(text)
+    except ValueError:
+        raise InputError(f"--ratio {text!r} is neither a number in (0, 1] nor auto") from None
 
 
 def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def run(
         profile=profile,
         config=config,
         set_=set_,
-        select__ratio=ratio,
+        select__ratio=options.ratio_of(ratio),
         train__model_selection=model_selection,
         data__root=root,
         data__columns=columns,

@@ -18,6 +18,7 @@ from tcsl.errors import InputError
 if TYPE_CHECKING:
     from tcsl.scores import Coreset
     from tcsl.selection.by_rule import Rule
+    from tcsl.selection.quota import Ratio
     from tcsl.types import AnyArray
 
 
@@ -56,7 +57,7 @@ def select(
             "order or with a column id."
         ),
     ] = None,
-    ratio: Annotated[float | None, _option("r in (0, 1]: the part that is kept; 0.1 by default.")] = None,
+    ratio: options.Ratio = None,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Of bot, top, hist, d2: fill each class by its share.")
     ] = False,
@@ -108,10 +109,12 @@ def select(
     check_given(rule or "tcsl_cs", given, spelt=lambda name: "--" + name.replace("_", "-"))
     asked = _Asked(path, score, label, id_, out)
     if rule in (None, "tcsl_cs"):
-        overrides = options.overrides_from(set_, select__ratio=ratio, select__bins=bins)
+        overrides = options.overrides_from(set_, select__ratio=options.ratio_of(ratio), select__bins=bins)
         chosen = _by_curves(asked, profile=profile, seed=seed, file=config, overrides=overrides)
     else:
-        chosen = _by_score(asked, cast("Rule", rule), ratio=ratio, seed=seed, of_rule=of_rule, embedding=embedding)
+        chosen = _by_score(
+            asked, cast("Rule", rule), ratio=options.ratio_of(ratio), seed=seed, of_rule=of_rule, embedding=embedding
+        )
     save_coreset(chosen.coreset, chosen.place)
     _tell(chosen, as_json)
 
@@ -154,6 +157,7 @@ def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
     from tcsl.data.scored import read_scored
     from tcsl.scores import Scores, is_scores
     from tcsl.selection.coreset import coreset_from_scores, scores_of, settings_like
+    from tcsl.selection.quota import said
 
     more: dict[str, Any] = {}
     if is_scores(asked.path) and {asked.score, asked.label, asked.id_} == {None}:
@@ -165,7 +169,7 @@ def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
         assert found.scores is not None
         scores = scores_of(found.curves, found.scores, found.labels, ids=found.ids, facts=found.facts)
     settings = settings_like(scores, **wanted)
-    place = asked.place(f"coreset-{settings.select.ratio:g}.parquet")
+    place = asked.place(f"coreset-{said(settings.select.ratio)}.parquet")
     coreset = coreset_from_scores(scores, settings)
     coreset = replace(coreset, facts={**coreset.facts, **more})
     high = int(coreset.g_high.sum())
@@ -174,7 +178,7 @@ def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
 
 
 def _by_score(
-    asked: _Asked, rule: Rule, *, ratio: float | None, seed: int | None, of_rule: dict[str, Any], embedding: Path | None
+    asked: _Asked, rule: Rule, *, ratio: Ratio | None, seed: int | None, of_rule: dict[str, Any], embedding: Path | None
 ) -> _Chosen:
     """Run another rule on a table."""
     from tcsl.config import SelectSettings
@@ -182,14 +186,14 @@ def _by_score(
     from tcsl.embeddings import load_embedding
     from tcsl.selection.by_rule import rule_options
     from tcsl.selection.coreset import coreset_by_rule
-    from tcsl.selection.quota import check_ratio
+    from tcsl.selection.quota import check_ratio, number, said
 
     if rule == "d2" and embedding is None:
         raise InputError("the rule d2 needs --embedding FILE, a row of numbers a sample (.npy, .npz or .parquet)")
-    ratio = SelectSettings().ratio if ratio is None else ratio
+    ratio = number(SelectSettings().ratio if ratio is None else ratio)
     check_ratio(ratio)
     rule_options(of_rule)
-    place = asked.place(f"coreset-{rule}-{ratio:g}.parquet")
+    place = asked.place(f"coreset-{rule}-{said(ratio)}.parquet")
     found = read_scored(asked.path, rule, score=asked.score, label=asked.label, id_=asked.id_)
     coreset = coreset_by_rule(
         rule,

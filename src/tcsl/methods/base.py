@@ -15,6 +15,7 @@ from tcsl.methods.options import Options, options_of
 from tcsl.pipeline import Job
 from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
+from tcsl.selection.quota import number, quota
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,11 @@ def check_every_group(settings: Settings, train: Dataset, val: Dataset | None) -
             f"weights of groups need samples of every group, and {train.name} has none of {', '.join(empty)}; leave "
             "GroupDRO and GB ERM out"
         )
+
+
+def check_number(settings: Settings, train: Dataset, val: Dataset | None) -> None:
+    """Refuse a ratio that is no number, for methods that have no G_high to take it from."""
+    quota(number(settings.select.ratio), len(train))
 
 
 def run_method(method: Method, job: Job) -> Outcome:

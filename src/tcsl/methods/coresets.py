@@ -8,12 +8,13 @@ from pydantic import Field
 
 from tcsl.config import Settings
 from tcsl.data.dataset import Dataset
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_number
 from tcsl.methods.options import Options, options_of
 from tcsl.methods.sources import ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.by_rule import RuleOptions, select_by_rule
+from tcsl.selection.quota import number
 from tcsl.types import IntArray
 
 ScoreRule = Literal["bot", "top", "hist", "ccs", "d2"]
@@ -55,6 +56,7 @@ def coreset_baseline(
         return Outcome(train_final(job, name, coreset), coreset)
 
     def check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
+        check_number(settings, train, val)
         _, wanted, by = choices(settings)
         if by == "d2" or wanted.score == "selfsup":
             check_embedding(wanted.embedding)
@@ -72,7 +74,7 @@ def _select(job: Job, options: CoresetOptions, wanted: Wanted, rule: ScoreRule) 
         rule,
         score_of(job, wanted),
         job.data.numpy_labels,
-        ratio=job.settings.select.ratio,
+        ratio=number(job.settings.select.ratio),
         rng=generator(job.settings.seed, f"{wanted.score} {rule}"),
         options=options,
         embedding=embedding_of(job, wanted.embedding) if rule == "d2" else None,

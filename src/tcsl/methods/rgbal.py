@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_number
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_rgbal
+from tcsl.selection.quota import number
 
 
 def _run(job: Job) -> Outcome:
     groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     rng = generator(job.settings.seed, "rgbal")
-    indices = select_rgbal(groups.minority, ratio=job.settings.select.ratio, rng=rng)
+    indices = select_rgbal(groups.minority, ratio=number(job.settings.select.ratio), rng=rng)
     coreset = coreset_from_indices(job, "rgbal", indices)
     return Outcome(train_final(job, "rgbal", coreset), coreset)
 
@@ -22,6 +23,7 @@ METHOD = Method(
     "plain training on all minority samples and random others; told the groups",
     _run,
     final_stage("rgbal"),
+    check=check_number,
     needs=("train groups",),
     about=About(
         idea=(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_number
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random
+from tcsl.selection.quota import number
 
 
 def _run(job: Job) -> Outcome:
     rng = generator(job.settings.seed, "random")
-    indices = select_random(len(job.data), ratio=job.settings.select.ratio, rng=rng)
+    indices = select_random(len(job.data), ratio=number(job.settings.select.ratio), rng=rng)
     coreset = coreset_from_indices(job, "random", indices)
     return Outcome(train_final(job, "random", coreset), coreset)
 
@@ -20,6 +21,7 @@ METHOD = Method(
     "plain training on a uniform sample",
     _run,
     final_stage("random"),
+    check=check_number,
     about=About(
         idea="Plain training on a uniform sample. It shows what a smaller training set costs by itself.",
         formula="floor(r n) samples, uniform without repeats",

@@ -15,6 +15,7 @@ from tcsl.scores import Coreset, Scores, digest
 from tcsl.seeds import generator
 from tcsl.selection.by_rule import TAKES, Rule, check_given, rule_options, select_by_rule
 from tcsl.selection.neighbours import Metric
+from tcsl.selection.quota import Ratio, number
 from tcsl.selection.rules import checked_scores
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.types import AnyArray, BoolArray
@@ -24,7 +25,7 @@ def select(
     scores: Scores | Path | str | ArrayLike,
     labels: ArrayLike | None = None,
     *,
-    ratio: float | None = None,
+    ratio: Ratio | None = None,
     rule: str | None = None,
     by_class: bool | None = None,
     bins: int | None = None,
@@ -44,7 +45,7 @@ def select(
     ----------
     scores : (n,) one a sample, higher is harder; or Scores, or the path of a scores.parquet
     labels : (n,) the class of each sample, numbers or text; Scores have them
-    ratio : r in (0, 1], the part that is kept; 0.1 by default
+    ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto", three times G_high
     rule : bot, top, hist, ccs, d2, random or tcsl_cs, which is Algorithm 2 and what Scores are selected by
     by_class : of bot, top, hist and d2: fill each class by its share in the data; False by default
     bins : of hist, ccs and tcsl_cs: B; 50 by default
@@ -138,7 +139,7 @@ def coreset_by_rule(
     scores: AnyArray | None,
     labels: AnyArray,
     *,
-    ratio: float | None = None,
+    ratio: Ratio | None = None,
     seed: int = 0,
     options: Mapping[str, Any],
     embedding: AnyArray | None = None,
@@ -155,13 +156,13 @@ def coreset_by_rule(
     """
     if seed < 0:
         raise InputError(f"seed must be 0 or more, got {seed}")
-    ratio = SelectSettings().ratio if ratio is None else ratio
+    part = number(SelectSettings().ratio if ratio is None else ratio)
     chosen = rule_options(options)
     indices = select_by_rule(
-        rule, scores, labels, ratio=ratio, rng=generator(seed, rule), options=chosen, embedding=embedding
+        rule, scores, labels, ratio=part, rng=generator(seed, rule), options=chosen, embedding=embedding
     )
     read = {name: value for name, value in chosen.model_dump(mode="json").items() if name in TAKES[rule]}
-    made = {"rule": rule, "ratio": ratio, "seed": seed, "options": read, **(facts or {})}
+    made = {"rule": rule, "ratio": part, "seed": seed, "options": read, **(facts or {})}
     if scores is not None:
         made["scores"] = digest(labels, scores)
     return Coreset(

@@ -4,18 +4,54 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from tcsl.errors import InputError
 from tcsl.types import IntArray
 
+Ratio: TypeAlias = float | Literal["auto"]  # r, or what `auto_size` says of G_high
+AUTO = 3  # times G_high: no worse than the best ratio that was tried on the digits, `halves` and cMNIST
 
-def check_ratio(ratio: float) -> None:
-    """Refuse a ratio outside (0, 1]."""
+
+def check_ratio(ratio: Ratio) -> None:
+    """Refuse a ratio outside (0, 1]; `auto` is one."""
+    if ratio == "auto":
+        return
     if not 0 < ratio <= 1:
         hint = f"; did you mean {ratio / 100:.2f}?" if 1 < ratio <= 100 else ""
         raise InputError(f"ratio must be in (0, 1], got {ratio:g}{hint}")
+
+
+def said(ratio: Ratio) -> str:
+    """Return a ratio as it is written in tables and names of files.
+
+    >>> said(1.0), said("auto")
+    ('1', 'auto')
+    """
+    return ratio if ratio == "auto" else f"{ratio:g}"
+
+
+def auto_size(high: int, n: int) -> int:
+    """Return the size of a coreset of n samples where the ratio is `auto`: three times G_high, at most everything.
+
+    >>> auto_size(50, 1000), auto_size(400, 1000)
+    (150, 1000)
+    """
+    if high == 0:
+        raise InputError("ratio 'auto' is three times G_high, and G_high is empty: give a number in (0, 1]")
+    return min(n, AUTO * high)
+
+
+def number(ratio: Ratio) -> float:
+    """Return a ratio that is a number; `auto` is refused where there is no G_high that it could follow from."""
+    if ratio == "auto":
+        raise InputError(
+            "ratio 'auto' follows from G_high, which only TCSL-CS finds: give a number in (0, 1], or leave the "
+            "other coresets out"
+        )
+    return ratio
 
 
 def quota(ratio: float, n: int) -> int:

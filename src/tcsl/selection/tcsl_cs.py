@@ -12,7 +12,7 @@ from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.selection.classes import class_codes, warn_of_lost_classes
 from tcsl.selection.fill import select_bottom, select_histogram
-from tcsl.selection.quota import level, quota, shares
+from tcsl.selection.quota import auto_size, level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
 from tcsl.types import BoolArray, FloatArray, IntArray
 
@@ -72,7 +72,7 @@ def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *
 def select_coreset(
     g_high: BoolArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
 ) -> IntArray:
-    """Stage 2: return the indices of exactly floor(r n) samples, ascending.
+    """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
     All of G_high, or a uniform sample of it where it exceeds the quota; what is left is filled from G_low by TCSL_c:
     the lowest (r >= tau) or one of each bin in turn (r < tau), so that the classes end as equal as they can, by the
@@ -86,9 +86,9 @@ def select_coreset(
     [1, 2]
     """
     n = len(labels)
-    total = quota(settings.ratio, n)
     rng = generator(seed, "select")
     high = np.flatnonzero(g_high)
+    total = auto_size(len(high), n) if settings.ratio == "auto" else quota(settings.ratio, n)
     if len(high) >= total:
         chosen = rng.choice(high, total, replace=False)
     else:
@@ -107,9 +107,11 @@ def _fill(
     rng: np.random.Generator,
 ) -> IntArray:
     """Choose `count` of the samples `low` by TCSL_c."""
+    ratio = (len(labels) - len(low) + count) / len(labels) if settings.ratio == "auto" else settings.ratio
+    lowest = ratio >= settings.tau
 
     def pick(part: IntArray, k: int) -> IntArray:
-        if settings.ratio >= settings.tau:
+        if lowest:
             return part[select_bottom(tcsl_c[part], k)]
         return part[select_histogram(tcsl_c[part], k, bins=settings.bins, rng=rng)]
 
@@ -146,7 +148,8 @@ def select_tcsl_cs(
             raise InputError(f"{len(labels)} labels but {len(array)} rows of {name}; there must be one a sample")
         if not np.isfinite(array.sum(dtype=np.float64)):
             raise InputError(f"{name} has NaN or infinite values: the run that made them did not finish well")
-    quota(settings.ratio, len(labels))
+    if settings.ratio != "auto":
+        quota(settings.ratio, len(labels))
     if g_high is None:
         g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
     return Selection(select_coreset(g_high, tcsl_c, labels, settings, seed=seed), g_high)
