@@ -603,6 +603,11 @@ def test_a_cell_may_be_long(tmp_path):
     assert csv.field_size_limit() == 131_072
 
 
+def test_a_column_whose_name_is_a_pattern(tmp_path):
+    table = write_table(tmp_path, "path,^y$\n" + "".join(f"{i}.png,{LABELS[i]}\n" for i in range(8)))
+    assert_refused(table, r"t\.csv: no column may begin with \^ and end with \$; rename '\^y\$'$")
+
+
 @pytest.mark.parametrize("header", ["path,label,label", "path,path,label", "label,path,note,note"])
 def test_two_columns_of_one_name(tmp_path, header):
     rows = "".join(f"{i}.png,{LABELS[i]}{',x' * (header.count(',') - 1)}\n" for i in range(8))

@@ -87,6 +87,9 @@ def _check_names(names: Sequence[str], path: Path) -> None:
         raise InputError(f"{path}: every column needs a name of its own, got {got!r}")
     if ROW in named:
         raise InputError(f"{path}: no column may be called {ROW}; rename it")
+    pattern = next((name for name in named if name[0] == "^" and name[-1] == "$"), None)
+    if pattern is not None:  # polars looks for columns that match it
+        raise InputError(f"{path}: no column may begin with ^ and end with $; rename {shown(pattern)!r}")
 
 
 def _read_lines(path: Path, on_bad: OnBad) -> tuple[pl.DataFrame, tuple[Bad, ...]]:
