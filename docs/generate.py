@@ -93,6 +93,17 @@ def trials(name):
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
+def option(name):
+    """A method's option on the digits: the criterion that chose it, and the test set's numbers beside it."""
+    record = read(f"choices-{name}")
+    chosen = next(iter(record["rows"][0]))
+    rows = [
+        [f"{row[chosen]:g}", *[f"{row[key]:.1f}" for key in ("criterion", "WGA", "average")]] for row in record["rows"]
+    ]
+    header = [f"`method.{name}.{chosen}`", "criterion", "WGA", "plain average"]
+    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
+
+
 def benchmark(name):
     record = read(name)
     columns = list(record["rows"][0])
@@ -277,16 +288,21 @@ def digits_methods():
         stages = known.get(name).stages(settings, 1200)
         return statistics.mean(sum(seed.get(stage, 0) for stage in {*stages, name}) for seed in record["seconds"])
 
+    def kept(name):
+        found = [seed[name]["minority"] for seed in record["coresets"] if name in seed]
+        return f"{statistics.mean(found):.0f}" if found else ""
+
     ordered = sorted(record["methods"], key=lambda name: -record["methods"][name]["wga"]["mean"])
     rows = [
         [
             f"{record['titles'][name]} (`{name}`)",
             *[mean_sd(record["methods"][name][m]) for m in ("wga", "average", "weighted_average")],
+            kept(name),
             f"{seconds(name):.1f}",
         ]
         for name in ordered
     ]
-    header = ["method", "WGA", "plain average", "weighted average", "seconds, all stages"]
+    header = ["method", "WGA", "plain average", "weighted average", "conflicts kept of 60", "seconds, all stages"]
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds, r = {record['ratio']:g}." + source(record)
 
 
@@ -317,11 +333,26 @@ def methods():
             lines.append(f"- Options, as `--set method.{name}.OPTION=VALUE`: {'; '.join(told)}.")
         if method.chooses:
             lines.append(f"- Whatever `train.model_selection` says: {method.chooses}.")
+        if method.presets:
+            lines.append(f"- Presets: {_presets(method)}.")
         lines.append(f"- From: {about.reference}.")
         if about.differs:
             lines.append(f"- Ours differs: {about.differs}.")
         parts.append("\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]))
     return "\n\n".join(parts)
+
+
+PAPER = ("waterbirds", "cmnist", "metashift", "urbancars_b")  # the paper's four datasets
+
+
+def _presets(method):
+    """A method's presets with their sources, and for which of the paper's datasets nothing is published."""
+    told = [
+        f"{dataset}: {', '.join(f'`{name}` = {value!r}' for name, value in preset.options.items())} ({preset.source})"
+        for dataset, preset in method.presets.items()
+    ]
+    others = [dataset for dataset in PAPER if dataset not in method.presets]
+    return "; ".join(told) + (f"; not published for {', '.join(others)}" if others else "")
 
 
 BLOCKS = {
@@ -330,6 +361,8 @@ BLOCKS = {
     "digits": digits,
     "choices-digits": lambda: trials("digits"),
     "choices-halves": lambda: trials("halves"),
+    "choices-lc": lambda: option("lc"),
+    "choices-ula": lambda: option("ula"),
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),

@@ -23,7 +23,7 @@ from tcsl.model_selection import judge_of, judged_facts, judged_on, model_facts
 from tcsl.pipeline import score_stages, train_final
 from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
-from tcsl.scoring.csl import train_csl
+from tcsl.scoring.watched import train_watched
 from tcsl.selection.quota import Ratio
 from tcsl.training.loop import Report
 from tcsl.training.nets import NetFactory
@@ -151,7 +151,9 @@ def csl(
     train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     with opened_job(train_set, resolved, net=net, work={"work": "csl"}, path=None, report=report) as job:
         hidden = job.hiding()
-        losses = train_csl(hidden.fresh_net("final"), hidden.feed, resolved, seed=resolved.seed, report=report)
+        losses = train_watched(
+            hidden.fresh_net("final"), hidden.feed, resolved, "csl", seed=resolved.seed, report=report
+        )
     return np.asarray(losses.cpu().numpy(), np.float32)
 
 

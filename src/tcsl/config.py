@@ -1,7 +1,8 @@
 """Settings: frozen, validated, and every one of them written into the run.
 
-They are put together in this order, later wins: the fields' own values, the profile, the dataset's preset, a TOML
-file, single overrides such as `train.epochs=20`, what a command or a function names itself.
+They are put together in this order, later wins: the fields' own values, the profile, the dataset's preset, what is
+published of the methods for the dataset (`Method.presets`), a TOML file, single overrides such as `train.epochs=20`,
+what a command or a function names itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from tcsl.augmentations import check_augment
 from tcsl.errors import InputError
-from tcsl.registry import unknown
+from tcsl.registry import DATASETS, METHODS, unknown
 from tcsl.selection.quota import Ratio, check_ratio
 
 Profile = Literal["default", "fast", "paper"]
@@ -170,6 +171,9 @@ class Settings(Section):
     )
     seed: int = Field(0, ge=0, description="of the data's draw, the nets' weights, the order, the selection")
     methods: tuple[str, ...] = Field(("cb_erm", "tcsl_cs"), description="what is trained side by side")
+    method_presets: bool = Field(
+        True, description="methods have the options published for the dataset; false: all train as [train] says"
+    )
     data: DataSettings = DataSettings()
     train: TrainSettings = TrainSettings()
     score: ScoreSettings = ScoreSettings()
@@ -219,9 +223,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train": {"net": "small_cnn", "epochs": 40, "batch_size": 32, "lr": 0.01, "weight_decay": 5e-3},
         "select": {"ratio": 0.2},
         "device": {"threads": 1},
-        # A tenth of the learning rate, LC's own, is for nets that start from published weights: here it is right on
-        # 20 % of the training set after all epochs.
-        "method": {"lc": {"biased_lr": 1.0}},
     },
     # The hyperparameters of appendix F. T_s = T / 10, tau = 0.4 and B = 50 are the fields' own values.
     "waterbirds": _paper("resnet50", lr=1e-4, weight_decay=1e-1, batch_size=128, epochs=300),
@@ -269,7 +270,26 @@ def resolve(
     except ValidationError as error:
         raise InputError(_explain(error, file)) from None
     check_ratio(settings.select.ratio)
-    return settings
+    return _with_method_presets(settings, TrainSettings.model_validate(preset.get("train", {})))
+
+
+def _with_method_presets(settings: Settings, usual: TrainSettings) -> Settings:
+    """Put what is published of the methods for this dataset under what the user gave.
+
+    Parameters
+    ----------
+    usual : the `train` settings without the user's changes, which count more than a method's preset of the same
+    """
+    if not settings.method_presets or settings.data.name not in DATASETS:
+        return settings
+    changed = [name for name, value in settings.train if value != getattr(usual, name)]
+    method = dict(settings.method)
+    for name in settings.methods:
+        # Only here are methods imported, and torch with them. An unknown name is refused where methods are run.
+        preset = METHODS.get(name).preset(settings.data.name, changed) if name in METHODS else {}
+        if preset:
+            method[name] = {**preset, **method.get(name, {})}
+    return settings.model_copy(update={"method": method})
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -367,17 +387,20 @@ def to_toml(settings: Settings) -> str:
     T_s and T_c that follow from T are shown in comments, so that the file with another T still follows it.
     """
     lines: list[str] = []
-    section = None
+    section = told = None
     derived = {"score.biased_epochs": settings.biased_epochs, "score.core_epochs": settings.core_epochs}
     for name, value in flatten(settings.model_dump(mode="json")).items():
         *head, last = name.split(".")
         if head != section and head:
             lines += ["", f"[{'.'.join(head)}]"]
+            told = None
         section = head
         # JSON's numbers, strings, booleans and lists of strings are TOML's, too.
         entry = f"{last} = {json.dumps(value)}" if value is not None else f"# {last} = {derived[name]}"
         comment = describe(name)
-        lines.append(f"{entry:<28} # {comment}" if comment else entry)
+        # Options that a method or a dataset's loader takes share one meaning, told once.
+        lines.append(f"{entry:<28} # {comment}" if comment and comment != told else entry)
+        told = comment
     return "\n".join(lines) + "\n"
 
 

@@ -237,6 +237,7 @@ def test_methods_are_listed_with_what_they_need(tcsl_command):
     assert found["groupdro"]["needs"] == ["train groups"]
     assert found["cb_erm"]["needs"] == []
     assert "times" in found["jtt"]["options"]
+    assert found["jtt"]["presets"]["waterbirds"]["options"]["early"] == 60
     assert all(method["reference"] for method in found.values())
     _, out, _ = tcsl_command("methods")
     assert "train groups" in out

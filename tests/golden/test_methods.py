@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tcsl.methods.cnc import contrast
 from tcsl.methods.groupdro import balanced_order, group_dro
 from tcsl.methods.jtt import up_sampled
 from tcsl.methods.lff import learning_from_failure
+from tcsl.methods.ula import logit_adjustment, uniform_joint
 from tcsl.training.objective import Batch, generalized_cross_entropy
 from tcsl.training.pair import Pair
 
@@ -47,7 +49,7 @@ def test_groups_are_drawn_equally_often():
 
 
 def test_lff_weights_after_two_visits():
-    """Both moving averages start at 0; a class's largest is over all its samples, visited or not."""
+    """A moving average starts at its first value; a class's largest is over all its samples, visited or not."""
     rng = np.random.default_rng(1)
     labels = np.array([0, 0, 1, 1])
     averages = torch.zeros(2, 4)
@@ -57,7 +59,8 @@ def test_lff_weights_after_two_visits():
         logits = rng.normal(size=(len(index), 4))
         both = [[cross_entropy(row[part], labels[i]) for row, i in zip(logits, index, strict=True)] for part in
                 (slice(0, 2), slice(2, 4))]  # fmt: skip
-        kept[:, index] = 0.7 * kept[:, index] + 0.3 * np.array(both)
+        before = kept[:, index]
+        kept[:, index] = np.where(before > 0, 0.7 * before + 0.3 * np.array(both), both)
         largest = np.array([[kept[net][labels == label].max() for label in (0, 1)] for net in (0, 1)])
         share = kept[:, index] / largest[:, labels[index]]
         weight = share[0] / (share[0] + share[1])
@@ -124,3 +127,37 @@ def test_cnc_without_an_anchor_is_0_and_has_a_gradient():
     found.backward()
     assert found.item() == 0
     assert torch.isfinite(x.grad).all()
+
+
+def test_ulas_adjusted_loss_after_two_batches():
+    """The average of P(b, y) starts uniform; b of a sample is the probe's most likely class."""
+    rng = np.random.default_rng(3)
+    labels, classes, memory, tau = np.array([0, 1, 2, 1, 0, 2]), 3, 0.8, 0.7
+    proxy = rng.dirichlet(np.ones(classes), 6)
+    joint, kept = uniform_joint(classes).double(), np.full((3, 3), 1 / 9)
+    objective = logit_adjustment(joint, torch.from_numpy(proxy), tau=tau, memory=memory)
+    for index in ([0, 2, 3, 5], [1, 4, 5]):
+        logits = rng.normal(size=(len(index), classes))
+        now = np.zeros((3, 3))
+        for i in index:
+            now[:, labels[i]] += proxy[i] / len(index)
+        kept = memory * kept + (1 - memory) * now
+        expected = []
+        for row, i in zip(logits, index, strict=True):
+            given_b = kept[proxy[i].argmax()]
+            expected.append(cross_entropy(row + tau * np.log(given_b / given_b.sum()), labels[i]))
+        found = objective(torch.from_numpy(logits), batch_of(labels[index].tolist(), index))
+        assert joint.numpy() == pytest.approx(kept, rel=1e-6)
+        assert found.minimised.numpy() == pytest.approx(np.array(expected), rel=1e-6)
+
+
+def test_a_step_of_lff_or_ula_asks_nothing_of_the_host():
+    """Fake tensors have no values: a step that looked at one, and so could not be captured on a GPU, would fail."""
+    with FakeTensorMode():
+        labels, index = torch.zeros(20, dtype=torch.int64), torch.zeros(8, dtype=torch.int64)
+        batch = Batch(torch.zeros(8, 4), labels[index], index)
+        lff = learning_from_failure(labels, torch.zeros(2, 20), 3, q=0.7, memory=0.7)
+        ula = logit_adjustment(uniform_joint(3), torch.zeros(20, 3), tau=1.0, memory=0.9)
+        for objective, width in ((lff, 6), (ula, 3)):
+            losses = objective(torch.zeros(8, width, requires_grad=True), batch)
+            assert losses.minimised.shape == (8,)

@@ -13,15 +13,16 @@ from torch.nn import functional as F
 from tcsl.config import DeviceSettings, resolve
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
-from tcsl.embeddings import embed
 from tcsl.errors import InputError
+from tcsl.methods.sources import Wanted, score_of
+from tcsl.pipeline import Job
 from tcsl.scoring.aum import aum
-from tcsl.scoring.early import early_epochs, mean_over_seeds, train_early
-from tcsl.scoring.el2n import el2n, el2n_of, train_el2n
+from tcsl.scoring.early import early_epochs, train_early
+from tcsl.scoring.el2n import el2n, el2n_of
 from tcsl.scoring.forgetting import forgetting
-from tcsl.scoring.grand import gradient_norms, grand_of, last_layer_norms, train_grand
-from tcsl.scoring.margins import train_margins
+from tcsl.scoring.grand import gradient_norms, grand_of, last_layer_norms
 from tcsl.scoring.selfsup import selfsup
+from tcsl.scoring.watched import train_watched
 from tcsl.seeds import derive
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import choose
@@ -44,11 +45,15 @@ def rows_feed(n=N, spread=1.0):
 
 def settings(**overrides):
     named = {name.replace("__", "."): value for name, value in overrides.items()}
-    return resolve(overrides={"train.epochs": 8, "train.batch_size": BATCH, "train.lr": 0.05, **named})
+    return resolve(overrides={"seed": SEED, "train.epochs": 8, "train.batch_size": BATCH, "train.lr": 0.05, **named})
 
 
-def fresh(feed, net="mlp"):
-    return lambda stage: build_net(net, feed.data, seed=derive(SEED, stage))
+def margins_of(net, feed, given=None, **more):
+    return train_watched(net, feed, given or settings(), "margins", seed=SEED, **more)
+
+
+def early(job, stage):
+    return train_early(job.fresh_net(stage), job.feed, job.settings, stage=stage, seed=SEED)
 
 
 def batch_of(labels):
@@ -184,9 +189,9 @@ def test_forgetting_and_aum_against_a_plain_loop():
     counts = textbook_forgetting(margins)
     assert len(set(counts)) > 3
     assert 8 in counts
-    found = forgetting(train_margins(copy.deepcopy(net), feed, settings(), seed=SEED))
+    found = forgetting(margins_of(copy.deepcopy(net), feed))
     assert found.tolist() == counts
-    found = aum(train_margins(copy.deepcopy(net), feed, settings(), seed=SEED))
+    found = aum(margins_of(copy.deepcopy(net), feed))
     assert found.tolist() == pytest.approx([-sum(row) / 8 for row in margins], rel=1e-3, abs=1e-4)
 
 
@@ -207,7 +212,7 @@ def test_the_sum_of_margins_is_that_of_their_curves():
         recorder=total,
         measure=margin,
     )
-    torch.testing.assert_close(total.mean(8), -aum(train_margins(net, feed, settings(), seed=SEED)))
+    torch.testing.assert_close(total.mean(8), -aum(margins_of(net, feed)))
 
 
 def test_measuring_does_not_change_the_training():
@@ -234,14 +239,14 @@ def test_measuring_does_not_change_the_training():
 def test_margins_recorded_in_evaluation_are_those_after_the_epoch():
     feed = rows_feed()
     net = build_net("mlp", feed.data, seed=0)
-    margins = train_margins(net, feed, settings(score__record="evaluation"), seed=SEED)
+    margins = margins_of(net, feed, settings(score__record="evaluation"))
     with torch.no_grad():
         torch.testing.assert_close(margins[:, -1], margin(net(feed.inputs), batch_of(feed.labels.tolist())))
 
 
 def test_resumed_margins_are_the_same_bytes(tmp_path):
     feed = rows_feed()
-    whole = train_margins(build_net("mlp", feed.data, seed=0), feed, settings(), seed=SEED)
+    whole = margins_of(build_net("mlp", feed.data, seed=0), feed)
     checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
 
     def stop(epoch):
@@ -249,10 +254,8 @@ def test_resumed_margins_are_the_same_bytes(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_margins(
-            build_net("mlp", feed.data, seed=0), feed, settings(), seed=SEED, checkpoint=checkpoint, report=stop
-        )
-    again = train_margins(build_net("mlp", feed.data, seed=9), feed, settings(), seed=SEED, checkpoint=checkpoint)
+        margins_of(build_net("mlp", feed.data, seed=0), feed, checkpoint=checkpoint, report=stop)
+    again = margins_of(build_net("mlp", feed.data, seed=9), feed, checkpoint=checkpoint)
     assert torch.equal(whole, again)
 
 
@@ -337,68 +340,51 @@ def test_gradients_are_held_for_a_chunk_at_a_time():
 
 
 def test_an_early_net_is_trained_for_a_tenth_of_the_epochs():
-    feed = rows_feed()
     for epochs, expected in ((8, 1), (10, 1), (39, 3)):
         seen = []
         given = settings(train__epochs=epochs)
-        train_el2n(fresh(feed), feed, given, seed=SEED, report=seen.append)
+        score_of(Job(rows_feed(), given, "mlp", report=seen.append), Wanted("el2n"))
         assert early_epochs(given) == expected
         assert [(e.stage, e.epoch) for e in seen] == [("early-1", k + 1) for k in range(expected)]
 
 
 def test_el2n_is_that_of_the_net_after_those_epochs_in_evaluation_mode():
     feed = rows_feed()
-    given = settings(train__epochs=20)
-    found = train_el2n(fresh(feed, with_batchnorm), feed, given, seed=SEED)
-    net = train_early(fresh(feed, with_batchnorm)("early-1"), feed, given, stage="early-1", seed=SEED).eval()
+    job = Job(feed, settings(train__epochs=20), with_batchnorm)
+    net = early(job, "early-1").eval()
     with torch.no_grad():
         p = net(feed.inputs).softmax(1).numpy()
     expected = np.linalg.norm(p - np.eye(3)[feed.labels.numpy()], axis=1)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(score_of(job, Wanted("el2n")), expected, rtol=1e-5)
 
 
 def test_seeds_are_independent_trainings_and_the_score_is_their_mean():
-    feed = rows_feed()
-    singles = [
-        el2n_of(train_early(fresh(feed)(stage), feed, settings(), stage=stage, seed=SEED), feed)
-        for stage in ("early-1", "early-2", "early-3")
-    ]
-    assert not torch.allclose(singles[0], singles[1])
-    found = train_el2n(fresh(feed), feed, settings(), seed=SEED, seeds=3)
-    torch.testing.assert_close(found, torch.stack(singles).mean(0))
-    torch.testing.assert_close(train_el2n(fresh(feed), feed, settings(), seed=SEED), singles[0])
+    job = Job(rows_feed(), settings(), "mlp")
+    singles = np.stack([el2n_of(early(job, stage), job.feed).numpy() for stage in ("early-1", "early-2", "early-3")])
+    assert not np.allclose(singles[0], singles[1])
+    np.testing.assert_allclose(score_of(job, Wanted("el2n", seeds=3)), singles.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(score_of(job, Wanted("el2n")), singles[0], rtol=1e-6)
 
 
 def test_augmentation_is_for_training_only():
     """The score itself is of the images as they are."""
     feed = Feed.of(load(0, per_class=4).train, CPU)
-    given = settings(train__augment="crop+flip", train__batch_size=20)
-
-    def of_the_images(net):
-        with torch.no_grad():
-            return el2n(net(feed.inputs), feed.labels)
-
-    make = fresh(feed, "small_cnn")
-    expected = mean_over_seeds(of_the_images, make, feed, given, seed=SEED, seeds=1)
-    torch.testing.assert_close(train_el2n(make, feed, given, seed=SEED), expected)
+    job = Job(feed, settings(train__augment="crop+flip", train__batch_size=20), "small_cnn")
+    net = early(job, "early-1")
+    with torch.no_grad():
+        expected = el2n(net(feed.inputs), feed.labels).numpy()
+    np.testing.assert_allclose(score_of(job, Wanted("el2n")), expected, rtol=1e-5, atol=1e-6)
 
 
 # What must hold for all of them.
 
 TRAINED = {
-    "el2n": lambda feed, given: train_el2n(fresh(feed), feed, given, seed=SEED),
-    "grand": lambda feed, given: train_grand(fresh(feed), feed, given, seed=SEED),
-    "grand, last layer": lambda feed, given: train_grand(fresh(feed), feed, given, seed=SEED, last_layer=True),
-    "forgetting": lambda feed, given: forgetting(train_margins(fresh(feed)("final"), feed, given, seed=SEED)),
-    "aum": lambda feed, given: aum(train_margins(fresh(feed)("final"), feed, given, seed=SEED)),
-    "selfsup": lambda feed, given: torch.tensor(
-        selfsup(
-            embed(train_early(fresh(feed)("early-1"), feed, given, stage="early-1", seed=SEED), feed),
-            k=3,
-            rng=np.random.default_rng(SEED),
-        )
-    ),
+    name: lambda feed, given, name=name: torch.from_numpy(score_of(Job(feed, given, "mlp"), Wanted(name)))
+    for name in ("el2n", "selfsup", "csl", "forgetting", "aum", "grand")
 }
+TRAINED["grand, last layer"] = lambda feed, given: grand_of(
+    early(Job(feed, given, "mlp"), "early-1"), feed, last_layer=True
+)
 every_score = pytest.mark.parametrize("name", TRAINED)
 
 
@@ -453,11 +439,10 @@ def test_higher_is_harder(name):
 # Bad input.
 
 
-@pytest.mark.parametrize("train", [train_el2n, train_grand])
-def test_no_seeds_are_refused(train):
-    feed = rows_feed()
+@pytest.mark.parametrize("score", ["el2n", "grand"])
+def test_no_seeds_are_refused(score):
     with pytest.raises(InputError, match=r"seeds must be 1 or more, got 0"):
-        train(fresh(feed), feed, settings(), seed=SEED, seeds=0)
+        score_of(Job(rows_feed(), settings(), "mlp"), Wanted(score, seeds=0))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tcsl.config import DeviceSettings, resolve
 from tcsl.data.digits import load
 from tcsl.embeddings import embed
 from tcsl.scoring.grand import grand_of
-from tcsl.scoring.margins import train_margins
+from tcsl.scoring.watched import train_watched
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.nets import build_net
@@ -41,7 +41,7 @@ def test_captured_steps_record_the_margins_of_plain_ones(precision):
     found = {}
     for engine in ("plain", "captured"):
         feed = feed_on("cuda", engine=engine, precision=precision)
-        found[engine] = train_margins(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, seed=0)
+        found[engine] = train_watched(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, "margins", seed=0)
     assert torch.equal(found["plain"], found["captured"])
     assert torch.isfinite(found["plain"]).all()
 
@@ -56,9 +56,9 @@ def test_recording_margins_waits_for_nothing(monkeypatch):
         torch.cuda.set_sync_debug_mode("error" if len(batches) % 14 else "default")
         return margin(logits, batch)
 
-    monkeypatch.setattr("tcsl.scoring.margins.margin", guarded)
+    monkeypatch.setattr("tcsl.scoring.watched.margin", guarded)
     try:
-        train_margins(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, seed=0)
+        train_watched(build_net("small_cnn", feed.data, seed=0), feed, SETTINGS, "margins", seed=0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(batches) == 6 * 14

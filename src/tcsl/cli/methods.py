@@ -7,7 +7,7 @@ from tcsl.cli.options import print_json
 
 
 def methods(as_json: options.Json = False) -> None:
-    """List the methods: what each does, what it needs beside labels, where it comes from.
+    """List the methods: what each does, what it needs beside labels, where it comes from, and its presets.
 
     Example: tcsl methods --json
     """
@@ -23,6 +23,10 @@ def methods(as_json: options.Json = False) -> None:
                     "needs": list(method.needs),
                     "reference": method.about.reference if method.about else "",
                     "options": sorted(method.options.model_fields) if method.options else [],
+                    "presets": {
+                        dataset: {"options": dict(preset.options), "source": preset.source}
+                        for dataset, preset in method.presets.items()
+                    },
                 }
                 for name, method in found.items()
             }
@@ -32,9 +36,9 @@ def methods(as_json: options.Json = False) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in ("method", "needs", "what it does", "from"):
+    for column in ("method", "needs", "what it does", "from", "presets for"):
         table.add_column(column, overflow="fold")
     for name, method in found.items():
         reference = method.about.reference if method.about else ""
-        table.add_row(name, ", ".join(method.needs) or "labels", method.summary, reference)
+        table.add_row(name, ", ".join(method.needs) or "labels", method.summary, reference, ", ".join(method.presets))
     Console().print(table)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from torch import nn
 
-from tcsl.config import Settings
+from tcsl.config import Scalar, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job
 from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
@@ -60,6 +60,7 @@ class Method:
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
+    presets : from a known dataset's name to what is published for it
     check : refuses, before any training, settings, a training or a validation set that it cannot work with
     chooses : how it comes to its final model, where that has no epochs to choose from (`train.model_selection`)
     about : for the documentation
@@ -71,9 +72,28 @@ class Method:
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
     options: type[Options] | None = None
+    presets: Mapping[str, Preset] = field(default_factory=dict)
     check: Callable[[Settings, Dataset, Dataset | None], None] | None = None
     chooses: str = ""
     about: About | None = None
+
+    def preset(self, dataset: str, changed: Collection[str] = ()) -> dict[str, Scalar]:
+        """Return the options that are published for a dataset.
+
+        Parameters
+        ----------
+        changed : `train` settings that the user changed. What a preset has in their place is left out; with `epochs`,
+            so is every number of epochs that would else follow from T
+
+        >>> METHODS.get("jtt").preset("waterbirds", ["epochs"])
+        {'batch_size': 64, 'lr': 1e-05, 'weight_decay': 1.0, 'times': 100}
+        """
+        if dataset not in self.presets or self.options is None:
+            return {}
+        fields = self.options.model_fields
+        following = {name for name in fields if fields[name].default is None and name not in Options.model_fields}
+        dropped = {*changed, *(following if "epochs" in changed else ())}
+        return {name: value for name, value in self.presets[dataset].options.items() if name not in dropped}
 
 
 def check_options(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from tcsl.config import Settings
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.groupdro import balanced_order
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures
@@ -104,6 +104,16 @@ METHOD = Method(
     _run,
     _stages,
     options=CNCOptions,
+    presets={
+        "waterbirds": Preset(
+            {"lr": 1e-4, "weight_decay": 1e-3, "share": 0.75, "temperature": 0.1},
+            "own code; its epochs and batches are counted by anchors, and its first model's settings are not there",
+        ),
+        "cmnist": Preset(
+            {"early": 5, "share": 0.75, "temperature": 0.05},
+            "own code, for a small net on five classes of two digits each",
+        ),
+    },
     about=About(
         idea=(
             "Samples of one class that an early model predicts differently should look alike to a robust one. They are "

@@ -13,7 +13,7 @@ from tcsl.data.groups import Groups
 from tcsl.errors import InputError
 from tcsl.evaluation import accuracy_by, worst
 from tcsl.methods.base import About, Method, Outcome
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.seeds import derive, generator
 from tcsl.training.checkpoint import Checkpoint
@@ -218,6 +218,12 @@ METHOD = Method(
     _stages,
     needs=("val groups",),
     options=DFROptions,
+    presets={
+        "waterbirds": Preset(
+            {"epochs": 100, "batch_size": 32, "lr": 1e-3, "weight_decay": 1e-3, "draws": 20},
+            "own code, which crops and flips in the first training (train.augment)",
+        ),
+    },
     check=_check,
     chooses="the last epoch's last layer is fitted to validation data; C is chosen by their worst group",
     about=About(

@@ -13,7 +13,7 @@ from tcsl.errors import InputError, TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.environments import infer_environments
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
-from tcsl.methods.options import options_of
+from tcsl.methods.options import URBANCARS, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.scoring.early import a_tenth
 from tcsl.training.loop import steps_of
@@ -23,7 +23,6 @@ from tcsl.training.views import logits_of
 class EIILOptions(GroupDROOptions):
     """Options of EIIL."""
 
-    # The paper has 1 epoch on Waterbirds, where a pretrained net starts; a small net from random weights needs more.
     reference: int | None = Field(
         None, ge=1, description="epochs of the reference model; by default T // 10, at least 1"
     )
@@ -94,6 +93,22 @@ METHOD = Method(
     _run,
     _stages,
     options=EIILOptions,
+    presets={
+        "waterbirds": Preset({"reference": 1, "environment_steps": 10_000, "environment_lr": 1e-3}, "own paper"),
+        "urbancars": Preset(
+            {
+                "epochs": 300,
+                "batch_size": 128,
+                "lr": 1e-3,
+                "weight_decay": 1e-4,
+                "step": 0.01,
+                "reference": 1,
+                "environment_steps": 10_000,
+                "environment_lr": 1e-3,
+            },
+            URBANCARS,
+        ),
+    },
     about=About(
         idea=(
             "The two environments between which an early model is least invariant are those where its shortcut holds "

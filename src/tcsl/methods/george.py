@@ -16,7 +16,7 @@ from tcsl.errors import TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.clusters import SMALLEST, check_umap, george_clusters, log_odds, pca, umap
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
-from tcsl.methods.options import options_of
+from tcsl.methods.options import Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
 from tcsl.training.views import logits_of
@@ -27,7 +27,7 @@ class GeorgeOptions(GroupDROOptions):
     """Options of GEORGE."""
 
     adjustment: float = Field(
-        0.0, ge=0, description="C: C / sqrt(n_g) is added to a group's loss; the authors: 2 on Waterbirds, 3 on CelebA"
+        0.0, ge=0, description="C: C / sqrt(n_g) is added to a group's loss; the authors have 3 on CelebA"
     )
     erm: int | None = Field(None, ge=1, description="epochs of the first model; by default T")
     reduce: Literal["hardness", "none", "pca", "umap"] = Field(
@@ -108,6 +108,20 @@ METHOD = Method(
     _run,
     _stages,
     options=GeorgeOptions,
+    presets={
+        "waterbirds": Preset(
+            {
+                "epochs": 300,
+                "batch_size": 128,
+                "lr": 1e-5,
+                "weight_decay": 1.0,
+                "adjustment": 2.0,
+                "balanced": True,
+                "reduce": "hardness",
+            },
+            "own code",
+        ),
+    },
     about=About(
         idea=(
             "Groups that a plain model treats differently show in its features. Each class is clustered there, and the "

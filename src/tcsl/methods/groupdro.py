@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from tcsl.config import Settings
 from tcsl.methods.base import About, Method, Outcome, check_every_group
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import URBANCARS, Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective
@@ -104,6 +104,16 @@ METHOD = Method(
     needs=("train groups",),
     check=check_every_group,
     options=GroupDROOptions,
+    presets={
+        "waterbirds": Preset(
+            {"epochs": 300, "batch_size": 128, "lr": 1e-5, "weight_decay": 1.0, "step": 0.01, "adjustment": 2.0},
+            "own paper: the strong penalty with adjusted groups, as other code repeats it",
+        ),
+        "urbancars": Preset(
+            {"epochs": 300, "batch_size": 128, "lr": 1e-3, "weight_decay": 1e-4, "step": 0.01, "adjustment": 0.0},
+            URBANCARS,
+        ),
+    },
     about=About(
         idea=(
             "The loss of the worst group is minimised, by weights on the groups that grow with their losses. The "

@@ -9,7 +9,7 @@ from pydantic import Field
 from tcsl.config import Settings
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import URBANCARS, Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.scoring.early import a_tenth
 from tcsl.training.loop import steps_of
@@ -65,6 +65,16 @@ METHOD = Method(
     _run,
     _stages,
     options=JTTOptions,
+    presets={
+        "waterbirds": Preset(
+            {"epochs": 300, "batch_size": 64, "lr": 1e-5, "weight_decay": 1.0, "early": 60, "times": 100},
+            "own paper; at a learning rate of 1e-3 the first model gets nothing wrong",
+        ),
+        "urbancars": Preset(
+            {"epochs": 300, "batch_size": 128, "lr": 1e-3, "weight_decay": 1e-4, "early": 1, "times": 100},
+            URBANCARS,
+        ),
+    },
     about=About(
         idea=(
             "What a model gets wrong early is taken for what contradicts the shortcut. A fresh model sees those "
@@ -72,6 +82,9 @@ METHOD = Method(
         ),
         formula="E = wrong after T_1 epochs; then plain training on the data with E repeated lambda times",
         reference="Liu et al. 2021, Just Train Twice",
-        differs="T_1 is a tenth of T by default, and lambda 20; its paper tunes both on validation groups",
+        differs=(
+            "T_1 is a tenth of T by default, and lambda 20; its paper tunes both on validation groups; its published "
+            "code adds lambda copies to the one that is there"
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from tcsl.config import Settings
 from tcsl.methods.base import About, Method, Outcome
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import URBANCARS, Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective, generalized_cross_entropy
@@ -26,14 +26,14 @@ class LfFOptions(Options):
 def learning_from_failure(labels: Tensor, averages: Tensor, classes: int, *, q: float, memory: float) -> Objective:
     """Return LfF's objective on a pair's logits.
 
-    The biased net has the mean generalised cross entropy. The debiased net's cross entropy is weighted by
-    L_b / (L_b + L_d), moving averages of the two nets' cross entropies of a sample, each divided by its class's
-    largest.
+    The biased net has the mean generalised cross entropy, the debiased net the mean of its cross entropy times the
+    sample's `relative_difficulty`.
 
     Parameters
     ----------
     labels : (n,) of all samples
-    averages : (2, n) the moving averages, biased then debiased, changed in place; they start at 0
+    averages : (2, n) moving averages of both nets' cross entropies, biased then debiased, changed in place; 0 where a
+        sample was not visited yet
     """
 
     def objective(logits: Tensor, batch: Batch) -> Losses:
@@ -41,15 +41,30 @@ def learning_from_failure(labels: Tensor, averages: Tensor, classes: int, *, q: 
         hard = F.cross_entropy(debiased, batch.labels, reduction="none")
         with torch.no_grad():
             now = torch.stack([F.cross_entropy(biased, batch.labels, reduction="none"), hard])
-            averages[:, batch.indices] = memory * averages[:, batch.indices] + (1 - memory) * now
-            wide = labels.expand_as(averages)
-            largest = averages.new_zeros(2, classes).scatter_reduce(1, wide, averages, "amax")
-            share = averages[:, batch.indices] / largest[:, batch.labels].clamp_min(1e-8)
-            weight = share[0] / (share[0] + share[1]).clamp_min(1e-8)
+            before = averages[:, batch.indices]
+            averages[:, batch.indices] = torch.where(before > 0, memory * before + (1 - memory) * now, now)
+            weight = relative_difficulty(averages, labels, classes)[batch.indices]
         easy = generalized_cross_entropy(biased, batch.labels, q)
         return Losses(hard, hard.detach(), easy.mean() + (weight * hard).mean())
 
     return objective
+
+
+def relative_difficulty(averages: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Return L_b / (L_b + L_d) of each sample, (n,); both losses are divided by their class's largest.
+
+    Parameters
+    ----------
+    averages : (2, n) losses of the biased and the debiased net
+    labels : (n,)
+
+    >>> losses = torch.tensor([[1.0, 4.0, 3.0], [2.0, 2.0, 1.0]])
+    >>> relative_difficulty(losses, torch.tensor([0, 0, 1]), 2)
+    tensor([0.2000, 0.5000, 0.5000])
+    """
+    largest = averages.new_zeros(2, classes).scatter_reduce(1, labels.expand_as(averages), averages, "amax")
+    share = averages / largest[:, labels].clamp_min(1e-8)
+    return share[0] / share.sum(0).clamp_min(1e-8)
 
 
 def _run(job: Job) -> Outcome:
@@ -83,6 +98,12 @@ METHOD = Method(
     _run,
     _stages,
     options=LfFOptions,
+    presets={
+        "cmnist": Preset({"q": 0.7, "memory": 0.7}, "own code, for a perceptron and Adam"),
+        "urbancars": Preset(
+            {"epochs": 300, "batch_size": 128, "lr": 1e-3, "weight_decay": 1e-4, "q": 0.7, "memory": 0.7}, URBANCARS
+        ),
+    },
     about=About(
         idea=(
             "A biased model is trained with a loss that favours what is easy. A second one, beside it, weighs samples"
@@ -93,6 +114,9 @@ METHOD = Method(
             " (1 - p^q) / q"
         ),
         reference="Nam et al. 2020, Learning from Failure",
-        differs="the gradient is the paper's, p^q; its published code multiplies it by q once more",
+        differs=(
+            "steps are SGD's, which grow short with the weights, theirs Adam's; the gradient of f_b is the paper's, "
+            "p^q, which its published code multiplies by q once more"
+        ),
     ),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from tcsl.config import Section, Settings, TrainSettings, validated
+from tcsl.config import Scalar, Section, Settings, TrainSettings, validated
 from tcsl.registry import unknown
 
 
@@ -24,6 +25,15 @@ class Options(Section):
         named = {name: value for name in Options.model_fields if (value := getattr(self, name)) is not None}
         return settings.model_copy(update=named)
 
+
+class Preset(NamedTuple):
+    """Options of a method that are published for a dataset, and where."""
+
+    options: Mapping[str, Scalar]
+    source: str
+
+
+URBANCARS = "the code of the dataset's paper, Li et al. 2023"  # the source of several presets
 
 Some = TypeVar("Some", bound=Options)
 

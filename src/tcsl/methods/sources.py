@@ -14,13 +14,12 @@ from tcsl.embeddings import embed, load_embedding
 from tcsl.errors import InputError
 from tcsl.pipeline import Job, train_final
 from tcsl.scoring.aum import aum
-from tcsl.scoring.csl import train_csl
 from tcsl.scoring.early import early_epochs, early_stages, train_early
 from tcsl.scoring.el2n import el2n_of
 from tcsl.scoring.forgetting import forgetting
 from tcsl.scoring.grand import grand_of
-from tcsl.scoring.margins import train_margins
 from tcsl.scoring.selfsup import selfsup
+from tcsl.scoring.watched import train_watched
 from tcsl.seeds import generator
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.loop import steps_of
@@ -126,11 +125,14 @@ def _early(job: Job, stage: str) -> nn.Module:
 
 def _watched(job: Job, score: str) -> Tensor:
     """Return what a whole training leaves of each sample: its mean loss (csl), or all its margins."""
-    stage = "csl" if score == "csl" else "margins"
+    stage: Literal["csl", "margins"] = "csl" if score == "csl" else "margins"
 
     def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        fit = train_csl if score == "csl" else train_margins
         seed = job.settings.seed
-        return {stage: fit(net, job.feed, job.settings, seed=seed, checkpoint=checkpoint, report=job.report)}
+        return {
+            stage: train_watched(
+                net, job.feed, job.settings, stage, seed=seed, checkpoint=checkpoint, report=job.report
+            )
+        }
 
     return job.stage(stage, "final", train)[1][stage]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from tcsl.augmentations import check_augment
 from tcsl.config import Settings, TrainSettings
@@ -15,7 +16,7 @@ from tcsl.data.dataset import Dataset, make_dataset
 from tcsl.embeddings import embed
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
-from tcsl.methods.options import Options, options_of
+from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures
@@ -26,11 +27,14 @@ from tcsl.training.objective import Batch, Losses, Objective, logit_correction
 from tcsl.training.views import logits_of
 from tcsl.types import FloatArray
 
+_FLOOR = 1e-6  # of P(y | b), whose logarithm would else be infinite for a short memory
+
 
 class ULAOptions(Options):
     """Options of ULA."""
 
     tau: float = Field(1.0, ge=0, description="strength of the logit adjustment")
+    memory: float = Field(0.999, ge=0, lt=1, description="of the moving average of P(y, b), a batch")
     pretraining: int | None = Field(None, ge=0, description="epochs of self-supervision; by default T // 2; 0: none")
     views: str = Field("crop+flip", description="augmentations of the two views of an image")
     probe: int | None = Field(None, ge=1, description="epochs of the linear probe; by default T // 10, at least 1")
@@ -89,14 +93,41 @@ def paired_order(n: int, batch: int, draw: torch.Generator) -> Tensor:
     return torch.cat([torch.cat([part, part + n]) for part in parts])
 
 
-def log_prior(labels: Tensor, predicted: Tensor, classes: int) -> Tensor:
-    """Return log P(y | the probe predicts b), (b, y), from the counts of the training set, one added to each.
+def logit_adjustment(joint: Tensor, proxy: Tensor, *, tau: float, memory: float) -> Objective:
+    """Return ULA's objective: the cross entropy of f(x) + tau log P(y | b), b what the probe predicts of x.
 
-    >>> log_prior(torch.tensor([0, 0, 1, 0]), torch.tensor([0, 0, 1, 1]), 2).exp().tolist()
-    [[0.75, 0.25], [0.5, 0.5]]
+    P is a moving average over batches of how likely the probe takes each b where the label is y.
+
+    Parameters
+    ----------
+    joint : (classes, classes) that average, b by y, changed in place; it starts as `uniform_joint`
+    proxy : (n, classes) the probe's probabilities for all samples
+
+    >>> joint, proxy = uniform_joint(2), torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    >>> batch = Batch(torch.zeros(2, 1), torch.tensor([0, 1]), torch.tensor([0, 1]))
+    >>> losses = logit_adjustment(joint, proxy, tau=1.0, memory=0.5)(torch.zeros(2, 2), batch)
+    >>> joint, losses.minimised.neg().exp()  # 0.375 / (0.375 + 0.25), and 1 minus it
+    (tensor([[0.3750, 0.2500],
+            [0.1250, 0.2500]]), tensor([0.6000, 0.4000]))
     """
-    counts = torch.bincount(predicted * classes + labels, minlength=classes**2).view(classes, classes) + 1.0
-    return (counts / counts.sum(1, keepdim=True)).log()
+
+    def log_prior(batch: Batch) -> Tensor:
+        biased = proxy[batch.indices]
+        # A product and not index_add, whose sums on CUDA depend on which thread comes first.
+        now = biased.T @ F.one_hot(batch.labels, proxy.shape[1]).to(biased.dtype) / len(biased)
+        joint.mul_(memory).add_(now, alpha=1 - memory)
+        return (joint / joint.sum(1, keepdim=True)).clamp_min(_FLOOR).log()[biased.argmax(1)]
+
+    return logit_correction(log_prior, tau)
+
+
+def uniform_joint(classes: int) -> Tensor:
+    """Return (classes, classes) equal probabilities: where the average starts, so that the adjustment grows from none.
+
+    >>> uniform_joint(2).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
+    return torch.full((classes, classes), classes**-2.0)
 
 
 def _run(job: Job) -> Outcome:
@@ -105,8 +136,8 @@ def _run(job: Job) -> Outcome:
     feed, classes = job.feed, job.data.num_classes
     pretrained = _pretrained(job, options, settings)
     seen = embed(pretrained, feed) if feed.inputs.ndim == 4 else job.data.inputs.flatten(1).numpy()
-    predicted = _probe(job, seen, options, settings).to(feed.labels.device)
-    table = log_prior(feed.labels, predicted, classes)
+    proxy = _probe(job, seen, options, settings).to(feed.labels.device)
+    joint = uniform_joint(classes).to(feed.labels.device)
 
     def from_pretrained(net: nn.Module) -> nn.Module:
         net.load_state_dict(pretrained.state_dict())
@@ -120,7 +151,8 @@ def _run(job: Job) -> Outcome:
         train=settings,
         final=True,
         around=from_pretrained,
-        objective=logit_correction(lambda batch: table[predicted[batch.indices]], options.tau),
+        objective=logit_adjustment(joint, proxy, tau=options.tau, memory=options.memory),
+        state={"joint": joint},
     )
     return Outcome(net)
 
@@ -155,7 +187,7 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
 
 
 def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSettings) -> Tensor:
-    """Return what a linear probe on standardised features predicts, (n,)."""
+    """Return the probabilities of a linear probe on standardised features, (n, classes)."""
     scaled = (seen - seen.mean(0)) / np.maximum(seen.std(0), 1e-6)
     data = make_dataset(torch.from_numpy(scaled.astype(np.float32)), job.data.labels, class_names=job.data.class_names)
     feed = Feed.of(data, job.feed.hardware)
@@ -170,7 +202,7 @@ def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSetti
         log_weights=torch.zeros(len(feed), device=feed.labels.device),
         report=job.report,
     )
-    return logits_of(probe, feed).argmax(1)
+    return logits_of(probe, feed).softmax(1)
 
 
 def _pretraining(options: ULAOptions, epochs: int) -> int:
@@ -200,6 +232,26 @@ METHOD = Method(
     _run,
     _stages,
     options=ULAOptions,
+    presets={
+        "waterbirds": Preset(
+            {
+                "epochs": 200,
+                "batch_size": 64,
+                "lr": 1e-4,
+                "weight_decay": 0.0,
+                "tau": 1.0,
+                "memory": 0.999,
+                "pretraining": 100,
+                "probe": 50,
+                "views": "resized_crop+flip+jitter",
+            },
+            "own code, whose script has one learning rate and penalty for all datasets",
+        ),
+        "cmnist": Preset(
+            {"tau": 1.0, "memory": 0.999, "pretraining": 100, "probe": 10, "views": "crop"},
+            "own code, for a perceptron and AdamW; digits are not mirrored",
+        ),
+    },
     check=_check,
     about=About(
         idea=(
@@ -209,8 +261,8 @@ METHOD = Method(
         formula="minimised is the cross entropy of f(x) + tau log P(y | b(x)), b the probe's prediction",
         reference="Tsirigotis et al. 2023, Group Robust Classification Without Any Group Information",
         differs=(
-            "self-supervision is Barlow Twins; P(y | b) is counted on the training set once, where theirs is a moving "
-            "average over batches; rows, which have no views, are probed as they are"
+            "self-supervision is Barlow Twins, theirs MoCo; the probe sees standardised features; rows, which have no "
+            "views, are probed as they are"
         ),
     ),
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tcsl.config import Settings
 from tcsl.errors import InputError
@@ -13,8 +10,6 @@ from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.weights import class_balanced
-
-FreshNet = Callable[[str], nn.Module]  # from a stage's name to an untrained net, as `Job.fresh_net`
 
 
 def early_epochs(settings: Settings) -> int:
@@ -69,21 +64,3 @@ def early_stages(seeds: int) -> list[str]:
     if seeds < 1:
         raise InputError(f"seeds must be 1 or more, got {seeds}: it is the number of trainings that are averaged")
     return [f"early-{k}" for k in range(1, seeds + 1)]
-
-
-def mean_over_seeds(
-    score: Callable[[nn.Module], Tensor],
-    fresh_net: FreshNet,
-    feed: Feed,
-    settings: Settings,
-    *,
-    seed: int,
-    seeds: int,
-    report: Report | None = None,
-) -> Tensor:
-    """Return the mean, (n,), of a score of early nets that differ in their first weights and in their order."""
-    scores = []
-    for stage in early_stages(seeds):
-        net = train_early(fresh_net(stage), feed, settings, stage=stage, seed=seed, report=report)
-        scores.append(score(net))
-    return torch.stack(scores).mean(0)

@@ -6,10 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tcsl.config import Settings
-from tcsl.scoring.early import FreshNet, mean_over_seeds
 from tcsl.training.feed import Feed
-from tcsl.training.loop import Report
 from tcsl.training.views import evaluate_batches
 
 
@@ -35,24 +32,3 @@ def el2n(logits: Tensor, labels: Tensor) -> Tensor:
 def el2n_of(net: nn.Module, feed: Feed) -> Tensor:
     """Return the EL2N of a trained net, (n,), in evaluation mode on inputs that are not augmented."""
     return torch.cat([el2n(logits, batch.labels) for batch, logits in evaluate_batches(net, feed)])
-
-
-def train_el2n(
-    fresh_net: FreshNet,
-    feed: Feed,
-    settings: Settings,
-    *,
-    seed: int,
-    seeds: int = 1,
-    report: Report | None = None,
-) -> Tensor:
-    """Train nets by CB ERM for T // 10 epochs and return their mean EL2N, (n,).
-
-    Parameters
-    ----------
-    fresh_net : from a stage's name to an untrained net, as `Job.fresh_net`
-    seeds : how many independent trainings are averaged; the authors take 10
-    """
-    return mean_over_seeds(
-        lambda net: el2n_of(net, feed), fresh_net, feed, settings, seed=seed, seeds=seeds, report=report
-    )

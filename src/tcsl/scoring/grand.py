@@ -7,12 +7,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from tcsl.config import Settings
 from tcsl.errors import InputError
-from tcsl.scoring.early import FreshNet, mean_over_seeds
 from tcsl.scoring.el2n import el2n
 from tcsl.training.feed import Feed
-from tcsl.training.loop import Report
 from tcsl.training.nets import Normalise
 from tcsl.training.views import last_layer_batches
 
@@ -109,34 +106,3 @@ def grand_of(net: nn.Module, feed: Feed, *, last_layer: bool = False, chunk: int
             )
         parts.append(last_layer_norms(logits, batch.labels, last.inputs, bias=last.layer.bias is not None))
     return torch.cat(parts)
-
-
-def train_grand(
-    fresh_net: FreshNet,
-    feed: Feed,
-    settings: Settings,
-    *,
-    seed: int,
-    seeds: int = 1,
-    last_layer: bool = False,
-    chunk: int | None = None,
-    report: Report | None = None,
-) -> Tensor:
-    """Train nets by CB ERM for T // 10 epochs and return their mean GraNd, (n,).
-
-    Parameters
-    ----------
-    fresh_net : from a stage's name to an untrained net, as `Job.fresh_net`
-    seeds : how many independent trainings the expectation is taken over; the authors take 10
-    last_layer : by the last layer's parameters alone
-    chunk : samples whose gradients are held at once
-    """
-    return mean_over_seeds(
-        lambda net: grand_of(net, feed, last_layer=last_layer, chunk=chunk),
-        fresh_net,
-        feed,
-        settings,
-        seed=seed,
-        seeds=seeds,
-        report=report,
-    )
