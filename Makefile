@@ -17,6 +17,7 @@ test: $(READY)
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/rules.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/feeding.py
 	$(BIN)/python benchmarks/table.py

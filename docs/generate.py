@@ -104,9 +104,9 @@ def option(name):
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
-def benchmark(name):
+def benchmark(name, part="rows", without=()):
     record = read(name)
-    columns = list(record["rows"][0])
+    columns = [column for column in record[part][0] if column not in without]
 
     def cell(value):
         if value is None:
@@ -115,7 +115,14 @@ def benchmark(name):
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         return f"{value:,}" if isinstance(value, int) else str(value)
 
-    return table(columns, [[cell(row[c]) for c in columns] for row in record["rows"]]) + source(record)
+    return table(columns, [[cell(row[c]) for c in columns] for row in record[part]]) + source(record)
+
+
+def peers(part):
+    """A table of the comparison with other packages, and which versions they have."""
+    record = read("benchmark-peers")
+    versions = ", ".join(f"{name} {record['peers'][name]}" for name in ("spuco", "cleanlab", "aum"))
+    return benchmark("benchmark-peers", part, without=("error",)) + f" {versions}; {record['threads']} thread a side."
 
 
 def agreement():
@@ -364,6 +371,11 @@ BLOCKS = {
     "choices-lc": lambda: option("lc"),
     "choices-ula": lambda: option("ula"),
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
+    "benchmark-rules": lambda: benchmark("benchmark-rules"),
+    "benchmark-peers": lambda: peers("rows"),
+    "benchmark-peers-minority": lambda: peers("minority"),
+    "benchmark-peers-numbers": lambda: peers("numbers"),
+    "benchmark-peers-disagreements": lambda: peers("disagreements"),
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
     "benchmark-table": lambda: benchmark("benchmark-table"),

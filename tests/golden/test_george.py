@@ -68,6 +68,25 @@ def test_the_number_of_clusters_has_the_highest_silhouette_each_cluster_counting
     assert found.max() + 1 == max(scores, key=scores.get)
 
 
+@pytest.mark.parametrize("width", [1, 2, 40])
+def test_silhouettes_are_scikit_learns(width, monkeypatch):
+    """Several clusterings at once, some not defined; a cluster of one; equal points."""
+    monkeypatch.setattr(clusters, "_DISTANCES", 200)  # several blocks
+    rng = np.random.default_rng(0)
+    points, sample = rng.normal(size=(70, width)), np.sort(rng.permutation(70)[:50])
+    points[sample[:4]] = points[sample[0]]
+    some = [rng.integers(0, k, 70) for k in (2, 5, 9)]
+    some[2][sample[0]] = 9
+    whole = np.zeros(70, int)
+    found = clusters._silhouettes(points, [some[0], whole, some[1], np.arange(70), some[2]], sample)
+    assert found[1] is None
+    assert found[3] is None
+    for own, silhouettes in zip(some, (found[0], found[2], found[4]), strict=True):
+        assert silhouettes == pytest.approx(silhouette_samples(points[sample], own[sample]), abs=1e-7)
+    assert found[4][0] == 0
+    assert clusters._silhouettes(points, [whole], sample) == [None]
+
+
 def test_the_same_seed_gives_the_same_clusters_and_scale_and_place_do_not_matter():
     points, _ = blobs((30, 20, 25), spread=4)
     labels = np.arange(len(points)) % 2

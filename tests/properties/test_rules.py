@@ -123,15 +123,23 @@ def brute(rows, k):
     return indices, np.sqrt(np.take_along_axis(squared, indices, 1))
 
 
-@given(seeds, st.integers(2, 70), st.integers(1, 9), st.booleans(), st.booleans())
-def test_neighbours_are_those_of_all_distances(seed, n, width, ties, small_blocks):
+# The sizes as they are, where all is one tile; several tiles; nearly every row crowded; every row, in small blocks.
+SIZES = [
+    {},
+    {"_TILE": 8, "_GROUP": 3},
+    {"_TILE": 8, "_CROWD": 1},
+    {"_TILE": 8, "_CROWD": -100, "_BLOCK_VALUES": 128, "_BLOCK_ROWS": 5, "_PAIR_VALUES": 16},
+]
+
+
+@given(seeds, st.integers(2, 70), st.integers(1, 9), st.booleans(), st.sampled_from(SIZES))
+def test_neighbours_are_those_of_all_distances(seed, n, width, ties, sizes):
     rng = RNG(seed)
     k = int(rng.integers(1, n))
     rows = rng.integers(0, 3, (n, width)) if ties else rng.standard_normal((n, width))
     with pytest.MonkeyPatch.context() as patch:
-        if small_blocks:
-            for name, value in (("_BLOCK_VALUES", 128), ("_TILE_ROWS", 5), ("_PAIR_VALUES", 16), ("_CROWD", -100)):
-                patch.setattr(f"tcsl.selection.neighbours.{name}", value)
+        for name, value in sizes.items():
+            patch.setattr(f"tcsl.selection.neighbours.{name}", value)
         found = nearest_neighbours(rows, k)
     indices, distances = brute(rows, k)
     assert found.indices.tolist() == indices.tolist()
@@ -149,9 +157,9 @@ def test_neighbours_are_scikit_learns(seed, metric):
     assert np.allclose(found.distances, distances, rtol=1e-5)
 
 
-@settings(max_examples=20)
-@given(seeds, st.sampled_from(["far from zero", "narrow clusters", "huge", "tiny", "one far row"]))
-def test_rounding_does_not_decide_who_is_near(seed, case):
+@settings(max_examples=40)
+@given(seeds, st.sampled_from(["far from zero", "narrow clusters", "huge", "tiny", "one far row"]), st.booleans())
+def test_rounding_does_not_decide_who_is_near(seed, case, tiles):
     rng = RNG(seed)
     rows = rng.standard_normal((200, 24))
     if case == "far from zero":
@@ -162,7 +170,10 @@ def test_rounding_does_not_decide_who_is_near(seed, case):
         rows[17] *= 1e6
     else:
         rows *= 1e30 if case == "huge" else 1e-30
-    found = nearest_neighbours(rows, 5)
+    with pytest.MonkeyPatch.context() as patch:
+        if tiles:
+            patch.setattr("tcsl.selection.neighbours._TILE", 32)
+        found = nearest_neighbours(rows, 5)
     indices, distances = brute(rows, 5)
     # Coordinates on a coarse grid, as float32 has them far from zero, have ties; those are in order.
     assert found.indices.tolist() == indices.tolist()

@@ -12,6 +12,7 @@ from tcsl.seeds import derive
 from tcsl.types import AnyArray, FloatArray, IntArray
 
 _SCORED = 5_000  # points of a class that silhouettes are taken of: their time is quadratic
+_DISTANCES = 1 << 20  # held at once, for silhouettes: 8 MB
 _STARTS = 3  # of a mixture
 SMALLEST = 25  # samples of a cluster that is split off, and
 _SMALLEST_SHARE = 0.005  # this part of its class
@@ -139,10 +140,9 @@ def check_umap() -> None:
 def _best_mixture(points: AnyArray, max_clusters: int, sample: IntArray, seed: int) -> IntArray:
     """Return the clusters of the mixture with the highest silhouette; the smaller one on a tie."""
     most = min(max_clusters, len(points) - 1, len(np.unique(points, axis=0)))
+    mixtures = [_mixture(points, k, derive(seed, k)) for k in range(2, most + 1)]
     best, best_score = np.zeros(len(points), np.int64), -np.inf
-    for k in range(2, most + 1):
-        own = _mixture(points, k, derive(seed, k))
-        silhouettes = _silhouettes(points, own, sample)
+    for own, silhouettes in zip(mixtures, _silhouettes(points, mixtures, sample), strict=True):
         if silhouettes is None:
             continue
         there = own[sample]
@@ -161,7 +161,7 @@ def _split(
         at = np.flatnonzero(whole == cluster)
         k = min(factor, len(np.unique(points[at], axis=0)))
         parts[at] = cluster * factor + (_mixture(points[at], k, derive(seed, "split", cluster)) if k > 1 else 0)
-    before, after = (_silhouettes(points, clusters, sample) for clusters in (whole, parts))
+    before, after = _silhouettes(points, [whole, parts], sample)
     out = whole.copy()
     if before is None or after is None:
         return out
@@ -187,18 +187,57 @@ def _mixture(points: AnyArray, k: int, seed: int) -> IntArray:
     with warnings.catch_warnings():
         # A mixture that still moves after 100 rounds is a clustering as good as another; its silhouette tells.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        own = GaussianMixture(k, n_init=_STARTS, random_state=seed % 2**32).fit_predict(points)
+        # In one dimension both are the same, and without a loop over the components.
+        covariance = "diag" if points.shape[1] == 1 else "full"
+        mixture = GaussianMixture(k, covariance_type=covariance, n_init=_STARTS, random_state=seed % 2**32)
+        own = mixture.fit_predict(points)
     return _renumbered(own)
 
 
-def _silhouettes(points: AnyArray, clusters: IntArray, sample: IntArray) -> AnyArray | None:
-    """Return the silhouettes of the sampled points among themselves; None where they are not defined."""
-    from sklearn.metrics import silhouette_samples
+def _silhouettes(points: AnyArray, clusterings: list[IntArray], sample: IntArray) -> list[AnyArray | None]:
+    """Return, for each clustering, the silhouettes of the sampled points among themselves; None if not defined.
 
-    there = clusters[sample]
-    if not 2 <= len(np.unique(there)) < len(sample):
-        return None
-    silhouettes: AnyArray = silhouette_samples(points[sample], there)
+    All clusterings share the distances, and their sums by cluster are one product: 0.25 s for nine clusterings of 5,000
+    points, where scikit-learn's silhouettes, one clustering after the other, take 2.6 s.
+    """
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    some, n = points[sample], len(sample)
+    members = [np.unique(clusters[sample], return_inverse=True, return_counts=True)[1:] for clusters in clusterings]
+    defined = [2 <= len(sizes) < n for _, sizes in members]
+    out = [np.empty(n) if there else None for there in defined]
+    if not any(defined):
+        return out
+    one_hot = np.concatenate([np.eye(len(sizes))[own] for own, sizes in members], axis=1)
+    ends = np.cumsum([len(sizes) for _, sizes in members])
+    step = max(1, _DISTANCES // n)
+    for start in range(0, n, step):
+        at = np.arange(start, min(start + step, n))
+        distances = euclidean_distances(some[at], some)
+        distances[np.arange(len(at)), at] = 0
+        sums = distances @ one_hot
+        for silhouettes, (own, sizes), end in zip(out, members, ends, strict=True):
+            if silhouettes is not None:
+                silhouettes[at] = _silhouettes_of(sums[:, end - len(sizes) : end], own[at], sizes)
+    return out
+
+
+def _silhouettes_of(sums: AnyArray, own: IntArray, sizes: IntArray) -> AnyArray:
+    """Return (b - a) / max(a, b) from the sums of the distances to each cluster; 0 for a cluster of one.
+
+    a is the mean distance to the others of the own cluster, b that to the nearest other cluster.
+
+    >>> _silhouettes_of(np.array([[1.0, 6.0], [9.0, 0.0]]), np.array([0, 1]), np.array([2, 1])).tolist()
+    [0.8333333333333334, 0.0]
+    """
+    row = np.arange(len(own))
+    inside = sums[row, own] / np.maximum(sizes[own] - 1, 1)
+    means = sums / sizes
+    means[row, own] = np.inf
+    outside = means.min(1)
+    larger = np.maximum(inside, outside)
+    apart = (sizes[own] > 1) & (larger > 0)
+    silhouettes: AnyArray = np.where(apart, outside - inside, 0) / np.where(apart, larger, 1)
     return silhouettes
 
 
