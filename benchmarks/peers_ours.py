@@ -10,6 +10,7 @@ from tcsl.methods.clusters import george_clusters, log_odds
 from tcsl.methods.eiil import environment_groups
 from tcsl.methods.environments import infer_environments
 from tcsl.methods.groupdro import group_dro
+from tcsl.methods.jtt import up_sampled
 from tcsl.methods.lff import learning_from_failure
 from tcsl.scoring.aum import aum
 from tcsl.scoring.el2n import el2n
@@ -28,7 +29,7 @@ def eiil(logits, labels, steps):
 
 
 def jtt(predicted, labels):
-    return {"wrong": predicted != labels}
+    return {"wrong": np.bincount(up_sampled(predicted != labels, 2)) == 2}
 
 
 def george(points, labels, losses, most=10, factor=5):

@@ -65,7 +65,7 @@ def debias(method, out, **changes):
 def test_a_method_trains_on_three_classes_and_gives_the_same_bytes_again(method, tmp_path):
     first, second = (debias(method, tmp_path / str(i)) for i in range(2))
     evaluation = first.result["evaluation"][method]
-    assert evaluation["average"] > 0.3  # three classes; some baselines keep one of them only
+    assert evaluation["average"] > 0.45
     logits = first.models[method](torch.from_numpy(X_TEST))
     assert logits.shape == (300, 3)
     assert torch.equal(logits, second.models[method](torch.from_numpy(X_TEST)))

@@ -107,7 +107,9 @@ class ScoreSettings(Section):
         "class",
         description="literal: exp(-loss/median), as printed; class: the same within each class; none: as they were",
     )
-    gce: float = Field(0.0, ge=0, le=1, description="q of a generalised cross entropy in stage 1; 0: the usual one")
+    gce: float = Field(
+        0.0, ge=0, le=1, description="q of a generalised cross entropy in stage 1, without new weights; 0: none"
+    )
     correction: float = Field(1.0, ge=0, description="what log f_s is multiplied by in stage 2; 1 as printed")
     record: Literal["training", "evaluation"] = Field(
         "training",

@@ -131,7 +131,9 @@ def weighted_average(parts: tuple[Part, ...], train_counts: IntArray) -> float |
 def balanced_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) -> float:
     """Return an accuracy that needs no groups: the mean over the cells of label x (is the biased model right).
 
-    Where the biased model is wrong, the shortcut contradicts the label; those few samples have half of the say.
+    Where the biased model is wrong, the shortcut contradicts the label; those few samples have half of the say. With
+    two classes these are the cells of ULA's criterion, label x biased prediction; with more, a label's cells where the
+    biased model is wrong are one, since most of the C^2 would hold one sample or none.
 
     >>> balanced_by_bias(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]))
     1.0

@@ -124,7 +124,10 @@ def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | No
             "method out"
         )
     if method.check is not None:
-        method.check(settings, train, val)
+        shown = train if "train groups" in method.needs else train.without_groups()
+        if val is not None and "val groups" not in method.needs:
+            val = val.without_groups() if "val" in method.needs else None
+        method.check(settings, shown, val)
 
 
 def check_every_group(settings: Settings, train: Dataset, val: Dataset | None) -> None:

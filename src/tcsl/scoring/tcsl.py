@@ -30,7 +30,7 @@ def train_biased(
     """Stage 1: train `net` in place into the biased model f_s and return its loss curves, (n, T_s).
 
     After each epoch the samples of lowest loss gain weight, so that what is learned first, the shortcut, is learned
-    alone.
+    alone. With `score.gce`, the biased model of the ablation, the loss itself does that, and weights stay as they were.
     """
     classes = feed.data.num_classes
     epochs = settings.biased_epochs
@@ -39,6 +39,8 @@ def train_biased(
 
     def reweight(epoch: int) -> None:
         losses = curves.table[epoch]
+        if settings.score.gce:
+            return
         if settings.score.weight_update == "literal":
             log_weights.copy_(literal_update(losses))
         elif settings.score.weight_update == "class":
