@@ -44,8 +44,8 @@ METHOD = Method(
         reference="the paper that this package implements",
         differs=(
             "the profile paper is as printed; the profile default keeps classes' weights in stage 1, clusters bounded"
-            " losses and fills classes equally (docs/choices.md); score.gce=0.7 has the ablation's biased model, trained"
-            " with a generalised cross entropy"
+            " losses and fills classes equally (docs/choices.md); score.gce=0.7 has the ablation's biased model,"
+            " trained with a generalised cross entropy"
         ),
     ),
 )
