@@ -21,7 +21,7 @@ from tcsl.methods.dfr import (
     halves,
     last_layer,
     logistic_regression,
-    replace_head,
+    replace_layer,
 )
 from tcsl.seeds import derive, generator
 from tcsl.training.device import choose
@@ -132,7 +132,7 @@ def test_the_new_nets_logits_are_the_regressions_decision_function(classes):
     scale[scale < 1e-8] = 1
     standardised = (x - mean) / scale
     weight, bias = logistic_regression(standardised, y, C=1.0, seed=0)
-    replace_head(net, *folded(weight, bias, mean, scale))
+    replace_layer(last_linear(net, feed), *folded(weight, bias, mean, scale))
     found = net(torch.from_numpy(rows)).detach().double().numpy()
     assert found == pytest.approx(standardised @ weight.T + bias, abs=1e-4)
     model = l1_regression(1.0)
@@ -146,7 +146,7 @@ def test_features_are_what_goes_into_the_last_layer():
         as_dataset((np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32), np.arange(300) % 2)), CPU
     )
     net = build_net("mlp", feed.data, seed=0)
-    head = last_linear(net)
+    head = last_linear(net, feed)
     logits = net(feed.inputs)  # 300: more than a batch
     assert torch.allclose(features_of(net, feed) @ head.weight.T + head.bias, logits, atol=1e-5)
     assert not head._forward_hooks
@@ -166,9 +166,11 @@ class Scaled(nn.Module):
 def test_a_net_without_a_last_layer_is_refused():
     feed = Feed.of(as_dataset((np.zeros((4, 5), np.float32) + np.arange(4)[:, None], np.arange(4) % 2)), CPU)
     with pytest.raises(InputError, match=r"must end in a torch\.nn\.Linear, and Identity has none"):
-        last_linear(nn.Identity())
+        last_linear(nn.Identity(), feed)
     with pytest.raises(InputError, match=r"what Scaled returns is not the output of its last one"):
         features_of(Scaled(), feed)
+    with pytest.raises(InputError, match=r"what Scaled returns is not the output of its last one"):
+        last_linear(Scaled(), feed)
 
 
 def test_a_validation_group_that_cannot_be_halved_is_named():

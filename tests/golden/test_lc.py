@@ -34,6 +34,26 @@ def test_the_prior_of_six_samples_by_hand():
     assert table.numpy() == pytest.approx(np.array([[0.75, 0.2, 0], [0.4, 0.7, 0], [0.1, 0, 0]]))
 
 
+def test_without_memory_the_prior_is_the_batchs_alone():
+    """As its authors' on Waterbirds; a cell that the batch lacks is 0, and in the loss the floor of 1e-4."""
+    table = torch.zeros(2, 2)
+    objective = group_correction(table, q=0.8, memory=0.0)
+    even, sure = [0.0, 0.0], [0.0, float(np.log(3))]  # the first says class 0 with 1/2, the second class 1 with 3/4
+    none = [0.0, 0.0]
+    first = [even + none + [1.0, 0.0], sure + none + [0.0, 1.0]]
+    objective(torch.tensor(first), batch_of([1, 1]))
+    assert table.numpy() == pytest.approx(np.array([[0, 0], [0.5, 0.75]]))
+    second = [even + none + [1.0, 0.0], sure + none + [0.0, 1.0]]
+    found = objective(torch.tensor(second), batch_of([0, 0]))
+    assert table.numpy() == pytest.approx(np.array([[0.5, 0.25], [0, 0]]))  # nothing of the first batch
+    assert found.minimised.numpy() == pytest.approx(np.full(2, -np.log(1.0001 / 1.0002)), rel=1e-3)
+    mixed_batch = [even + none + [1.0, 0.0], even + none + [1.0, 0.0], sure + none + [0.0, 1.0]]
+    found = objective(torch.tensor(mixed_batch), batch_of([0, 1, 1]))
+    assert table.numpy() == pytest.approx(np.array([[0.5, 0], [0.5, 0.75]]))
+    expected = -np.log([0.5, 0.5, 1.0001 / 1.0002])
+    assert found.minimised.numpy() == pytest.approx(expected, rel=1e-3)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_corrected_loss_after_two_batches(temperature):
     rng = np.random.default_rng(0)

@@ -139,6 +139,7 @@ def test_lcs_prior_is_a_distribution_for_each_pseudo_attribute_that_was_seen(see
         moved = averaged(table, p[order], labels[order], pseudo[order], memory)
         table = averaged(table, p, labels, pseudo, memory)
         torch.testing.assert_close(moved, table)
+        seen &= memory > 0  # without memory, in this batch
         seen[pseudo] = True
         assert ((table >= 0) & (table <= 1)).all()
         sums = prior_of(table).sum(0)

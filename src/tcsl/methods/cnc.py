@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import torch
@@ -10,12 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
+from tcsl.errors import InputError, TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.groupdro import balanced_order
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.scoring.early import a_tenth
-from tcsl.training.features import WithFeatures
+from tcsl.training.features import WithFeatures, last_linear
 from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective
 from tcsl.training.views import logits_of
@@ -72,11 +74,21 @@ def _run(job: Job) -> Outcome:
     settings = options.training(job.settings.train)
     early = settings.model_copy(update={"epochs": options.early or a_tenth(settings.epochs)})
     feed, device, classes = job.feed, job.feed.labels.device, job.data.num_classes
+    # A net whose features cannot be had is refused before any is trained.
+    last_linear(feed.hardware.place(job.fresh_net("final")), feed)
     same = torch.zeros(len(feed), device=device)
     first = train_model(job, "cnc-early", feed, log_weights=same, train=early, weights="cnc-early")
     predicted = logits_of(first, feed).argmax(1)
+    wrong = predicted != feed.labels
+    if not wrong.any():
+        raise InputError(
+            f"CNC: after {early.epochs} epochs the first model is right on all {len(wrong)} training samples, so there "
+            "are no positives to pull together; use fewer (method.cnc.early), a lower learning rate (method.cnc.lr) or "
+            "more weight decay (method.cnc.weight_decay)"
+        )
+    _tell_right_classes(feed.labels, wrong, job.data.class_names)
     # Anchors, positives and negatives meet in a batch where right and wrong samples of every class are as frequent.
-    cell = (2 * feed.labels + (predicted != feed.labels)).cpu()
+    cell = (2 * feed.labels + wrong).cpu()
 
     net = train_model(
         job,
@@ -85,11 +97,24 @@ def _run(job: Job) -> Outcome:
         log_weights=same,
         train=settings,
         final=True,
-        around=WithFeatures,
+        around=partial(WithFeatures, feed=feed),
         objective=correct_and_contrast(predicted, classes, share=options.share, temperature=options.temperature),
         order=partial(balanced_order, cell, 2 * classes),
     )
     return Outcome(net)
+
+
+def _tell_right_classes(labels: Tensor, wrong: Tensor, names: tuple[str, ...]) -> None:
+    """Warn of classes that the first model gets all right: their anchors have no positives."""
+    counts = torch.bincount(2 * labels + wrong, minlength=2 * len(names)).view(-1, 2)
+    right = [name for name, (rights, wrongs) in zip(names, counts.tolist(), strict=True) if rights > 0 and wrongs == 0]
+    if right:
+        warnings.warn(
+            f"CNC: the first model gets no sample of {', '.join(right)} wrong, so such a class has no positives, and "
+            "nothing of it is pulled together",
+            TcslWarning,
+            stacklevel=2,
+        )
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

@@ -168,7 +168,7 @@ def _run(job: Job) -> Outcome:
     hardware = job.feed.hardware
     val_feed = Feed.of(val, hardware, how=job.settings.device.feed)
     # A net without a layer to fit again is refused before it is trained.
-    _check_head(hardware.place(job.fresh_net("final")), val_feed.subset(np.arange(1)))
+    _head(hardware.place(job.fresh_net("final")), val_feed)
     weights = class_balanced(job.feed.labels, job.data.num_classes)
     train = options.training(job.settings.train)
     erm = train_model(job, "dfr-erm", job.feed, log_weights=weights, train=train)
@@ -182,24 +182,25 @@ def _run(job: Job) -> Outcome:
         C = choose_strength(features, labels, groups, seed=seed)
         layer = last_layer(features, labels, groups.group, C=C, seed=seed, draws=options.draws)
         net.load_state_dict(erm.state_dict())
-        replace_head(net, *folded(*layer, mean, scale))
+        replace_layer(_head(net, val_feed), *folded(*layer, mean, scale))
         return {"C": torch.tensor([C], dtype=torch.float64)}
 
     return Outcome(job.stage("dfr", "final", refit)[0])
 
 
-def replace_head(net: nn.Module, weight: DoubleArray, bias: DoubleArray) -> None:
-    """Put weight (classes, d) and bias (classes,) into the net's last linear layer."""
-    head = last_linear(net)
+def replace_layer(head: nn.Linear, weight: DoubleArray, bias: DoubleArray) -> None:
+    """Put weight (classes, d) and bias (classes,) into a net's last layer."""
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(weight))
         head.bias.copy_(torch.from_numpy(bias))
 
 
-def _check_head(net: nn.Module, feed: Feed) -> None:
-    features_of(net, feed)
-    if last_linear(net).bias is None:
+def _head(net: nn.Module, feed: Feed) -> nn.Linear:
+    """Return the layer that is fitted again, or say that the net has none."""
+    head = last_linear(net, feed)
+    if head.bias is None:
         raise InputError("dfr fits the last layer with a bias, and the net's has none; use another net (train.net)")
+    return head
 
 
 def _numpy(features: Tensor) -> DoubleArray:
@@ -237,6 +238,9 @@ METHOD = Method(
         reference=(
             "Kirichenko et al. 2023, Last Layer Re-Training is Sufficient for Robustness to Spurious Correlations"
         ),
-        differs="three or more classes one against the rest; features standardised on the training set in both steps",
+        differs=(
+            "the first training weights classes equally, its authors' weights nothing; three or more classes one "
+            "against the rest; features standardised on the training set in both steps"
+        ),
     ),
 )

@@ -31,7 +31,7 @@ class LCOptions(Options):
     q: float = Field(0.8, gt=0, le=1, description="of the biased net's generalised cross entropy")
     biased_lr: float = Field(0.1, gt=0, description="the biased net's learning rate, as a part of the other's")
     temperature: float = Field(1.0, gt=0, description="of the biased net's probabilities")
-    memory: float = Field(0.9, ge=0, lt=1, description="of the moving average of those probabilities, a batch")
+    memory: float = Field(0.9, ge=0, lt=1, description="of the moving average of those; 0: the batch's alone")
     tau: float = Field(0.5, ge=0, le=0.5, description="a sample's share in a mix is U(1 - 2 tau, 1 - tau); 0: no mixup")
     ramp: int | None = Field(None, ge=0, description="epochs in which tau grows to its value; by default T // 6")
 
@@ -40,7 +40,7 @@ class MixingPair(nn.Module):
     """A biased net on the inputs, and a robust one on mixes of them that follow from what the first says.
 
     The pseudo-attribute of a sample is the class that the biased net predicts. A sample is mixed with one of its class
-    in the batch whose pseudo-attribute is another (`partners`).
+    in the batch whose pseudo-attribute is other than its label (`partners`).
     """
 
     epoch: Tensor
@@ -126,7 +126,8 @@ def mixed(values: Tensor, partner: Tensor, own: Tensor) -> Tensor:
 def averaged(table: Tensor, p: Tensor, labels: Tensor, pseudo: Tensor, memory: float) -> Tensor:
     """Return the moving average (classes, classes) of p for each label (row) and pseudo-attribute (column).
 
-    A cell that the batch lacks stays; one that is seen for the first time, still 0, takes the batch's mean.
+    A cell that the batch lacks stays; one that is seen for the first time, still 0, takes the batch's mean. Without
+    memory the table is the batch's alone, 0 in the cells that it lacks.
 
     Parameters
     ----------
@@ -141,6 +142,8 @@ def averaged(table: Tensor, p: Tensor, labels: Tensor, pseudo: Tensor, memory: f
     rows, columns = (F.one_hot(part, len(table)).to(p.dtype) for part in (labels, pseudo))
     count = rows.T @ columns
     mean = (rows * p[:, None]).T @ columns / count.clamp_min(1)
+    if memory == 0:
+        return mean
     moved = torch.where(table > 0, memory * table + (1 - memory) * mean, mean)
     return torch.where(count > 0, moved, table)
 
@@ -272,6 +275,9 @@ METHOD = Method(
         ),
         formula="cross entropy of f(x) + log prior(y, a(x)), a the biased model's prediction; mixup within classes",
         reference="Liu et al. 2023, Avoiding Spurious Correlations via Logit Correction",
-        differs="lambda is drawn for each sample; a class without a minority in the batch is not mixed",
+        differs=(
+            "lambda is drawn for each sample; a class without a minority in the batch is not mixed; the biased net has "
+            "the run's weight decay, its authors' none, and the digits' biased_lr was chosen with it"
+        ),
     ),
 )

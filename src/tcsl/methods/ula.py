@@ -36,6 +36,7 @@ class ULAOptions(Options):
     tau: float = Field(1.0, ge=0, description="strength of the logit adjustment")
     memory: float = Field(0.999, ge=0, lt=1, description="of the moving average of P(y, b), a batch")
     pretraining: int | None = Field(None, ge=0, description="epochs of self-supervision; by default T // 2; 0: none")
+    pretraining_lr: float | None = Field(None, gt=0, description="learning rate of self-supervision; by default lr")
     views: str = Field("crop+flip", description="augmentations of the two views of an image")
     probe: int | None = Field(None, ge=1, description="epochs of the linear probe; by default T // 10, at least 1")
     width: int = Field(128, ge=2, description="of the projection that the two views are compared in")
@@ -43,19 +44,22 @@ class ULAOptions(Options):
 
 
 class Projected(nn.Module):
-    """A net's features, through a small perceptron that is thrown away afterwards: (batch, width)."""
+    """A net's features, through a small perceptron that is thrown away afterwards: (batch, width).
 
-    def __init__(self, net: nn.Module, classes: int, width: int) -> None:
-        """Take a net; it is trained in place."""
+    In evaluation mode it is the net alone.
+    """
+
+    def __init__(self, features: WithFeatures, classes: int, width: int) -> None:
+        """Take a net with its features; it is trained in place."""
         super().__init__()
-        self.features, self._classes = WithFeatures(net), classes
+        self.features, self._classes = features, classes
         inner = self.features.size
         self.head = nn.Sequential(nn.Linear(inner, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, width))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the projection of each input."""
-        projected: Tensor = self.head(self.features(inputs)[:, self._classes :])
-        return projected
+        """Return the projection of each input; in evaluation mode, the net's logits."""
+        outputs: Tensor = self.features(inputs)
+        return self.head(outputs[:, self._classes :]) if self.training else outputs
 
 
 def twins(redundancy: float) -> Objective:
@@ -166,13 +170,15 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
     even = settings.batch_size + settings.batch_size % 2
     # The projection is normalised, so weight decay would shrink the net without end.
     given = {"augment": options.views, "epochs": epochs, "batch_size": even, "weight_decay": 0.0}
+    if options.pretraining_lr is not None:
+        given["lr"] = options.pretraining_lr
     views = settings.model_copy(update=given)
     twice = feed.subset(np.tile(np.arange(n), 2))
 
     def projected(net: nn.Module) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.settings.seed)
-            return Projected(net, job.data.num_classes, options.width)
+            return Projected(WithFeatures(net, feed), job.data.num_classes, options.width)
 
     return train_model(
         job,
@@ -261,8 +267,9 @@ METHOD = Method(
         formula="minimised is the cross entropy of f(x) + tau log P(y | b(x)), b the probe's prediction",
         reference="Tsirigotis et al. 2023, Group Robust Classification Without Any Group Information",
         differs=(
-            "self-supervision is Barlow Twins, theirs MoCo; the probe sees standardised features; rows, which have no "
-            "views, are probed as they are"
+            "self-supervision is Barlow Twins, theirs MoCo; the average of P(y, b) starts uniform, theirs as the first "
+            "batch's; one learning rate serves self-supervision, unless pretraining_lr is given, the probe and the "
+            "final training; the probe sees standardised features; rows, which have no views, are probed as they are"
         ),
     ),
 )

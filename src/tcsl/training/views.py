@@ -39,8 +39,8 @@ def last_layer_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tens
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
     if not layers:
         raise InputError(
-            f"an embedding is the input of the net's last Linear layer, but {type(net).__name__} has no Linear layer: "
-            "end the net with one, or give an embedding from a file"
+            f"a net's features are the input of its last Linear layer, but {type(net).__name__} has no Linear layer: "
+            "end the net with one; a method's embedding may also come from a file"
         )
     ran: list[LastLayer] = []
 
@@ -55,8 +55,9 @@ def last_layer_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tens
             if not ran or ran[0].inputs.shape[:-1] != batch.labels.shape:
                 came = f"one that got shape {tuple(ran[0].inputs.shape)}" if ran else "none that ran"
                 raise InputError(
-                    f"an embedding is the input of the net's last Linear layer, (batch, features), got {came} for a "
-                    f"batch of {len(batch.labels)}: end the net with one, or give an embedding from a file"
+                    f"a net's features are the input of its last Linear layer, (batch, features), got {came} for a "
+                    f"batch of {len(batch.labels)}: end the net with one; a method's embedding may also come from a "
+                    "file"
                 )
             yield batch, logits, ran.pop()
     finally:
