@@ -181,7 +181,7 @@ def test_any_score_with_any_rule(score, rule, tmp_path):
 @pytest.mark.parametrize(
     ("embedding", "message"),
     [
-        ("elsewhere.npy", r"embedding 'elsewhere\.npy' is none of erm, net, clip:MODEL:WEIGHTS, and no file"),
+        ("elsewhere.npy", r"embedding 'elsewhere\.npy' is none of erm, net, .*run:FOLDER:MODEL, and no file"),
         ("clip:ViT-B-32", r"is named clip:MODEL:WEIGHTS, such as clip:ViT-B-32:openai, got 'clip:ViT-B-32'"),
     ],
 )

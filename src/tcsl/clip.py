@@ -27,7 +27,7 @@ def embed_clip(feed: Feed, name: str, weights: str) -> FloatArray:
     name : a model of open_clip, such as ViT-B-32
     weights : one of its published sets, such as laion2b_s34b_b79k, or a file that has been downloaded
     """
-    _check_images(feed)
+    check_images(feed.inputs)
     net = feed.hardware.place(ClipImages(load_clip(name, weights)))
     return np.asarray(logits_of(net, feed).cpu().numpy(), np.float32)
 
@@ -108,8 +108,13 @@ def _cover(shape: torch.Size, size: tuple[int, int]) -> tuple[int, int]:
     return height * columns // width, columns
 
 
-def _check_images(feed: Feed) -> None:
-    inputs = feed.inputs
+def check_images(inputs: Tensor) -> None:
+    """Refuse inputs, (n, ...), that are not images as CLIP takes them.
+
+    >>> check_images(torch.zeros(4, 6))
+    Traceback (most recent call last):
+    tcsl.errors.InputError: CLIP takes images (1 or 3 channels, height, width), got inputs of shape (6,)
+    """
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3):
         raise InputError(
             f"CLIP takes images (1 or 3 channels, height, width), got inputs of shape {tuple(inputs.shape[1:])}"

@@ -298,6 +298,26 @@ def test_rgbal_takes_the_minority_first():
     assert set(few) < {0, 1, 2}
 
 
+def test_rgbal_makes_the_classes_equal_where_asked():
+    # The minority has two of class 0 and one of class 2; six are to be kept. Three more make 2, 2, 2: two of class 1
+    # (of 4, 5, 6) and one of class 2 (of 8, 9), none of class 0 (of 3, 7).
+    minority = np.array([True] * 3 + [False] * 7)
+    labels = np.array([0, 0, 2, 0, 1, 1, 1, 0, 2, 2])
+    drawn = [select_rgbal(minority, ratio=0.6, rng=RNG(seed), balance=labels) for seed in range(40)]
+    assert all(kept[:3].tolist() == [0, 1, 2] for kept in drawn)
+    assert all(np.bincount(labels[kept]).tolist() == [2, 2, 2] for kept in drawn)
+    assert {int(i) for kept in drawn for i in kept[3:]} == {4, 5, 6, 8, 9}
+    # Class 0 has four, the others three: nine are 3, 3, 3.
+    assert np.bincount(labels[select_rgbal(minority, ratio=0.9, rng=RNG(0), balance=labels)]).tolist() == [3, 3, 3]
+    # A minority of three is too many for two: one of each of its classes.
+    few = select_rgbal(minority, ratio=0.2, rng=RNG(0), balance=labels)
+    assert labels[few].tolist() == [0, 2]
+    # Names of classes are as good as numbers.
+    names = np.array(["a", "b", "c"])[labels]
+    same = select_rgbal(minority, ratio=0.6, rng=RNG(0), balance=names)
+    assert same.tolist() == drawn[0].tolist()
+
+
 def test_random_is_a_sample_without_repeats():
     picked = select_random(1000, ratio=0.3, rng=RNG(0))
     assert len(set(picked)) == 300

@@ -165,6 +165,14 @@ def test_rgbal_is_exact_and_keeps_the_minority(seed, n, ratio):
     minority = rng.random(n) < 0.2
     if int(ratio * n) == 0:
         return
-    kept = select_rgbal(minority, ratio=ratio, rng=rng)
-    assert len(np.unique(kept)) == quota(ratio, n)
-    assert minority[kept].sum() == min(minority.sum(), len(kept))
+    labels = rng.integers(0, 4, n)
+    for balance in (None, labels):
+        kept = select_rgbal(minority, ratio=ratio, rng=rng, balance=balance)
+        assert len(np.unique(kept)) == quota(ratio, n)
+        assert minority[kept].sum() == min(minority.sum(), len(kept))
+    # Balanced: no class could have one more, of what is drawn, in place of one of a class that has two more than it.
+    drawn = minority if minority.sum() >= len(kept) else ~minority
+    has = np.bincount(labels[kept], minlength=4)
+    gave = np.bincount(labels[kept[drawn[kept]]], minlength=4)
+    could = gave < np.bincount(labels[drawn], minlength=4)
+    assert all(has[low] >= has[high] - 1 for low in np.flatnonzero(could) for high in np.flatnonzero(gave))

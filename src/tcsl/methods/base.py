@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from torch import nn
 
-from tcsl.config import Scalar, Settings
+from tcsl.config import Scalar, Section, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.methods.options import Options, Preset, options_of
@@ -71,7 +71,7 @@ class Method:
     run: Callable[[Job], Outcome]
     stages: Callable[[Settings, int], dict[str, int]]
     needs: tuple[Need, ...] = ()
-    options: type[Options] | None = None
+    options: type[Section] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)
     check: Callable[[Settings, Dataset, Dataset | None], None] | None = None
     chooses: str = ""

@@ -2,82 +2,134 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from tcsl.config import Settings
+from tcsl.config import Section, Settings, validated
 from tcsl.data.dataset import Dataset
+from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome, check_number
-from tcsl.methods.options import Options, options_of
-from tcsl.methods.sources import ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
+from tcsl.methods.options import options_of
+from tcsl.methods.sources import (
+    SCORE_TAKES,
+    ScoreName,
+    Wanted,
+    check_embedding,
+    check_factory,
+    embedding_of,
+    score_of,
+    stages_of,
+)
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
-from tcsl.selection.by_rule import RuleOptions, select_by_rule
+from tcsl.selection.by_rule import TAKES, RuleOptions, check_sizes, select_by_rule
 from tcsl.selection.quota import number
 from tcsl.types import IntArray
 
 ScoreRule = Literal["bot", "top", "hist", "ccs", "d2"]
 
 
-class CoresetOptions(RuleOptions, Options):
-    """Options of every coreset baseline."""
+class CoresetOptions(RuleOptions):
+    """Options of a coreset by any score and rule, each of which reads some of them.
+
+    There are none of the final training: all coresets of a table are trained as `[train]` says.
+    """
 
     seeds: int = Field(1, ge=1, description="early nets that EL2N and GraNd are averaged over")
-    embedding: str = Field("erm", description="of SelfSup and D2: erm, net, clip:MODEL:WEIGHTS, or a file")
+    embedding: str = Field(
+        "erm",
+        description="of SelfSup and D2: erm, net, torchvision:NAME, timm:NAME, clip:MODEL:WEIGHTS, run:FOLDER:MODEL, "
+        "or a file",
+    )
+    score: ScoreName = Field("el2n", description=", ".join(get_args(ScoreName)))
+    rule: ScoreRule = Field("hist", description=", ".join(get_args(ScoreRule)))
 
 
-class ClipOptions(CoresetOptions):
-    """Options of a baseline whose embedding is CLIP's."""
+def options_read(score: ScoreName, rule: ScoreRule, **defaults: Any) -> type[Section]:
+    """Return the options that a score and a rule read, and no others; `defaults` have other values of their own.
 
-    embedding: str = Field("clip:ViT-B-32:openai", description="clip:MODEL:WEIGHTS, or a file")
+    >>> list(options_read("el2n", "ccs").model_fields)
+    ['bins', 'beta', 'seeds']
+    """
+    read = {*SCORE_TAKES[score], *TAKES[rule]}
+    fields: dict[str, Any] = {
+        name: (field.annotation, Field(defaults[name], description=field.description) if name in defaults else field)
+        for name, field in CoresetOptions.model_fields.items()
+        if name in read
+    }
+    return create_model(f"Options of {score} {rule}", __base__=Section, **fields)
 
 
-class AnyOptions(CoresetOptions):
-    """Options of a coreset by any score and rule."""
+def check_read(score: ScoreName, rule: ScoreRule, given: Iterable[str], where: str) -> None:
+    """Refuse an option that neither the score nor the rule reads.
 
-    score: ScoreName = "el2n"
-    rule: ScoreRule = "hist"
+    >>> check_read("csl", "top", ["by_class", "seeds"], "method.coreset.")
+    Traceback (most recent call last):
+    tcsl.errors.InputError: score csl and rule top read no method.coreset.seeds, which is for el2n, grand; leave it out
+    """
+    parts: dict[str, tuple[str, ...]] = {**SCORE_TAKES, **{name: TAKES[name] for name in get_args(ScoreRule)}}
+    for name in given:
+        if name not in (*parts[score], *parts[rule], "score", "rule"):
+            others = ", ".join(part for part, takes in parts.items() if name in takes)
+            raise InputError(
+                f"score {score} and rule {rule} read no {where}{name}, which is for {others}; leave it out"
+            )
 
 
 def coreset_baseline(
-    name: str, title: str, score: ScoreName, rule: ScoreRule, about: About, kind: type[CoresetOptions] = CoresetOptions
+    name: str,
+    title: str,
+    about: About,
+    fixed: tuple[ScoreName, ScoreRule] | None = None,
+    **defaults: Any,
 ) -> Method:
-    """Return the method that trains on what a rule keeps by a score; CoresetOptions that name them have their way."""
+    """Return the method that trains on what a rule keeps by a score, both `fixed` or the options' to name."""
+    kind = CoresetOptions if fixed is None else options_read(*fixed, **defaults)
 
-    def choices(settings: Settings) -> tuple[CoresetOptions, Wanted, ScoreRule]:
-        options = options_of(settings, name, kind)
-        named, by = (options.score, options.rule) if isinstance(options, AnyOptions) else (score, rule)
-        return options, Wanted(named, options.seeds, options.embedding, options.metric), by
+    def choices(settings: Settings) -> tuple[CoresetOptions, Wanted]:
+        given = options_of(settings, name, kind).model_dump()
+        if fixed is not None:
+            given |= {"score": fixed[0], "rule": fixed[1]}
+        options = validated(CoresetOptions, given, f"method.{name}.")
+        return options, Wanted(options.score, options.seeds, options.embedding, options.metric)
+
+    def embedded(options: CoresetOptions) -> bool:
+        return options.rule == "d2" or options.score == "selfsup"
 
     def run(job: Job) -> Outcome:
-        options, wanted, by = choices(job.settings)
-        coreset = coreset_from_indices(job, name, _select(job, options, wanted, by))
+        options, wanted = choices(job.settings)
+        if embedded(options):
+            check_factory(job, wanted)
+        coreset = coreset_from_indices(job, name, _select(job, options, wanted))
         return Outcome(train_final(job, name, coreset), coreset)
 
     def check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
         check_number(settings, train, val)
-        _, wanted, by = choices(settings)
-        if by == "d2" or wanted.score == "selfsup":
-            check_embedding(wanted.embedding)
+        options, wanted = choices(settings)
+        check_read(options.score, options.rule, settings.method.get(name, {}), f"method.{name}.")
+        check_sizes(options.rule, train.numpy_labels, ratio=number(settings.select.ratio), options=options)
+        if embedded(options):
+            check_embedding(settings, train, wanted)
 
     def stages(settings: Settings, n: int) -> dict[str, int]:
-        _, wanted, by = choices(settings)
-        return stages_of(settings, n, wanted, embedded=by == "d2") | final_stage(name)(settings, n)
+        options, wanted = choices(settings)
+        return stages_of(settings, n, wanted, embedded=options.rule == "d2") | final_stage(name)(settings, n)
 
     summary = f"plain training on what {title} keeps"
     return Method(title, summary, run, stages, options=kind, check=check, about=about)
 
 
-def _select(job: Job, options: CoresetOptions, wanted: Wanted, rule: ScoreRule) -> IntArray:
+def _select(job: Job, options: CoresetOptions, wanted: Wanted) -> IntArray:
     return select_by_rule(
-        rule,
+        options.rule,
         score_of(job, wanted),
         job.data.numpy_labels,
         ratio=number(job.settings.select.ratio),
-        rng=generator(job.settings.seed, f"{wanted.score} {rule}"),
+        rng=generator(job.settings.seed, f"{options.score} {options.rule}"),
         options=options,
-        embedding=embedding_of(job, wanted.embedding) if rule == "d2" else None,
+        embedding=embedding_of(job, wanted.embedding) if options.rule == "d2" else None,
     )
 
 
@@ -101,7 +153,7 @@ def _simple(score: ScoreName, rule: ScoreRule) -> Method:
         formula=f"{_RULES[rule]} of {scored.split(':')[1].split(',')[0].strip()}",
         reference=f"{scored.split(', ')[-1]}; the paper that this package implements, table 3",
     )
-    return coreset_baseline(f"{score}_{rule}", title, score, rule, about)
+    return coreset_baseline(f"{score}_{rule}", title, about, (score, rule))
 
 
 EL2N_BOT, EL2N_TOP, EL2N_HIST = (_simple("el2n", rule) for rule in ("bot", "top", "hist"))
@@ -120,7 +172,8 @@ def _d2(score: ScoreName, *, clip: bool) -> Method:
     )
     name = f"d2_{score}{'_clip' if clip else ''}"
     title = f"D2 ({'EL2N' if score == 'el2n' else 'SelfSup'}, {'CLIP' if clip else 'ERM'})"
-    return coreset_baseline(name, title, score, "d2", about, ClipOptions if clip else CoresetOptions)
+    defaults = {"embedding": "clip:ViT-B-32:openai"} if clip else {}
+    return coreset_baseline(name, title, about, (score, "d2"), **defaults)
 
 
 D2_EL2N, D2_SELFSUP = (_d2(score, clip=False) for score in ("el2n", "selfsup"))
@@ -128,19 +181,16 @@ D2_EL2N_CLIP, D2_SELFSUP_CLIP = (_d2(score, clip=True) for score in ("el2n", "se
 CCS = coreset_baseline(
     "ccs",
     "CCS (EL2N)",
-    "el2n",
-    "ccs",
     About(
         idea="The hardest part is dropped, and the rest is covered: every range of the score gives as many samples.",
         formula="drop the hardest beta; B ranges of equal width share floor(r n), the smallest first",
         reference="Zheng et al. 2023, Coverage-centric Coreset Selection",
     ),
+    ("el2n", "ccs"),
 )
 ANY = coreset_baseline(
     "coreset",
     "Coreset by any score and rule",
-    "el2n",
-    "hist",
     About(
         idea=(
             "Any score with any rule: method.coreset.score and method.coreset.rule. CSL, forgetting, AUM, GraNd are "
@@ -148,8 +198,7 @@ ANY = coreset_baseline(
         ),
         formula="rule(score)",
         reference=(
-            "Toneva et al. 2019 (forgetting), Pleiss et al. 2020 (AUM), Paul et al. 2021 (GraNd), the paper (CSL)"
+            "Toneva et al. 2019 (forgetting), Pleiss et al. 2020 (AUM), Paul et al. 2021 (GraNd), Ravikumar et al. 2025 (CSL)"
         ),
     ),
-    AnyOptions,
 )

@@ -35,7 +35,7 @@ class Preset(NamedTuple):
 
 URBANCARS = "the code of the dataset's paper, Li et al. 2023"  # the source of several presets
 
-Some = TypeVar("Some", bound=Options)
+Some = TypeVar("Some", bound=Section)
 
 
 def options_of(settings: Settings, name: str, kind: type[Some]) -> Some:

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from tcsl.config import Section, Settings
+from tcsl.data.dataset import Dataset
+from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome, check_number
+from tcsl.methods.options import options_of
 from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_rgbal
 from tcsl.selection.quota import number
 
 
+class RGbalOptions(Section):
+    """Options of RGbal."""
+
+    by_class: bool = Field(
+        False, description="what is drawn makes the classes as equal as can be, not the same as in the data"
+    )
+
+
+def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
+    check_number(settings, train, val)
+    groups = train.groups
+    assert groups is not None  # check_needs saw to it
+    if not groups.minority.any():
+        raise InputError(
+            f"rgbal keeps every minority sample, and {train.name} has none: every class has one value of the group, so "
+            "that it would be Random; use the method random, or other groups"
+        )
+
+
 def _run(job: Job) -> Outcome:
     groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     rng = generator(job.settings.seed, "rgbal")
-    indices = select_rgbal(groups.minority, ratio=number(job.settings.select.ratio), rng=rng)
+    by_class = options_of(job.settings, "rgbal", RGbalOptions).by_class
+    balance = job.data.numpy_labels if by_class else None
+    indices = select_rgbal(groups.minority, ratio=number(job.settings.select.ratio), rng=rng, balance=balance)
     coreset = coreset_from_indices(job, "rgbal", indices)
     return Outcome(train_final(job, "rgbal", coreset), coreset)
 
@@ -23,8 +50,9 @@ METHOD = Method(
     "plain training on all minority samples and random others; told the groups",
     _run,
     final_stage("rgbal"),
-    check=check_number,
     needs=("train groups",),
+    options=RGbalOptions,
+    check=_check,
     about=About(
         idea=(
             "Every sample of the minority groups is kept, and random others fill the quota. It is the oracle of the "

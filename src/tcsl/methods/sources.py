@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -9,10 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tcsl.config import Settings
+from tcsl.config import DeviceSettings, Settings
+from tcsl.data.dataset import Dataset
 from tcsl.embeddings import embed, load_embedding
 from tcsl.errors import InputError
 from tcsl.pipeline import Job, train_final
+from tcsl.registry import METHODS, NETS, unknown
+from tcsl.runs import RunFolder
 from tcsl.scoring.aum import aum
 from tcsl.scoring.early import early_epochs, early_stages, train_early
 from tcsl.scoring.el2n import el2n_of
@@ -21,11 +25,26 @@ from tcsl.scoring.grand import grand_of
 from tcsl.scoring.selfsup import selfsup
 from tcsl.scoring.watched import train_watched
 from tcsl.seeds import generator
-from tcsl.training.checkpoint import Checkpoint
+from tcsl.selection.neighbours import embedding_rows
+from tcsl.training.checkpoint import Checkpoint, under_prefix
+from tcsl.training.device import choose
+from tcsl.training.feed import Feed
 from tcsl.training.loop import steps_of
+from tcsl.training.nets import build_net
 from tcsl.types import FloatArray
 
 ScoreName: TypeAlias = Literal["el2n", "selfsup", "csl", "forgetting", "aum", "grand"]
+
+# What each score reads of a coreset's options; `selection.by_rule.TAKES` says it of the rules.
+SCORE_TAKES: dict[str, tuple[str, ...]] = {
+    "el2n": ("seeds",),
+    "selfsup": ("embedding", "metric"),
+    "csl": (),
+    "forgetting": (),
+    "aum": (),
+    "grand": ("seeds",),
+}
+_SOURCES = "erm, net, torchvision:NAME, timm:NAME, clip:MODEL:WEIGHTS, run:FOLDER:MODEL"
 
 
 class Wanted(NamedTuple):
@@ -57,8 +76,8 @@ def embedding_of(job: Job, name: str) -> FloatArray:
 
     Parameters
     ----------
-    name : erm (CB ERM on this data), net (the untrained net, with its published weights where it has them),
-        clip:MODEL:WEIGHTS, or a file
+    name : erm (CB ERM on this data), net (the run's net with the weights that it starts from), torchvision:NAME or
+        timm:NAME (with published weights), clip:MODEL:WEIGHTS, run:FOLDER:MODEL (a final model), or a file
     """
     if name == "erm":
         return embed(train_final(job, "cb_erm", last=True), job.feed)
@@ -69,22 +88,122 @@ def embedding_of(job: Job, name: str) -> FloatArray:
 
         model, weights = clip_parts(name)
         return embed_clip(job.feed, model, weights)
-    return load_embedding(name, len(job.data), ids=job.data.ids if name.endswith(".parquet") else None)
+    if (net := _other_net(name, job.data)) is not None:
+        return embed(net, job.feed)
+    return _from_file(name, job.data)
 
 
-def check_embedding(name: str) -> None:
-    """Refuse an embedding that cannot be had, before any training."""
+def check_embedding(settings: Settings, data: Dataset, wanted: Wanted) -> None:
+    """Refuse an embedding that cannot be had of these data, before any training."""
+    name, train = wanted.embedding, settings.train
     if name in ("erm", "net"):
-        return
-    if name.startswith("clip:"):
-        from tcsl.clip import load_clip
+        if name == "net" and _by_name(train.net) and not (train.pretrained or train.weights):
+            raise InputError(
+                f"embedding 'net' is what {train.net} sees with the weights that it starts from, and these are random; "
+                "set train.pretrained=true or train.weights=FILE, or use embedding 'erm'"
+            )
+        if _of_library(train.net):  # ours have a last linear layer; a factory's net is looked at in `check_factory`
+            net = build_net(train.net, data, seed=0, pretrained=train.pretrained, weights=train.weights)
+            _check_embeds(net, data)
+    elif name.startswith("clip:"):
+        from tcsl.clip import check_images, load_clip
 
-        load_clip(*clip_parts(name))
+        model, weights = clip_parts(name)
+        check_images(data.inputs)
+        load_clip(model, weights)
+    elif (other := _other_net(name, data)) is not None:
+        _check_embeds(other, data)
     elif not Path(name).is_file():
         raise InputError(
-            f"embedding {name!r} is none of erm, net, clip:MODEL:WEIGHTS, and no file of this name exists; "
+            f"embedding {name!r} is none of {_SOURCES}, and no file of this name exists; "
             "give an embedding as .npy, .npz or .parquet"
         )
+    else:
+        embedding_rows(_from_file(name, data), wanted.metric)
+
+
+def check_factory(job: Job, wanted: Wanted) -> None:
+    """Refuse, before any training, a net of the caller's own that has no embedding where one is wanted of it."""
+    if wanted.embedding in ("erm", "net") and callable(job.net):
+        _check_embeds(job.fresh_net("final"), job.data)
+
+
+def _check_embeds(net: nn.Module, data: Dataset) -> None:
+    """Take the embedding of two samples, on the CPU."""
+    cpu = choose(DeviceSettings(device="cpu"))
+    embed(net, Feed.of(data, cpu, how="stream").subset(np.arange(2)))
+
+
+def _from_file(name: str, data: Dataset) -> FloatArray:
+    return load_embedding(name, len(data), ids=data.ids if name.endswith(".parquet") else None)
+
+
+def _other_net(name: str, data: Dataset) -> nn.Module | None:
+    """Return the net of torchvision:NAME, timm:NAME or run:FOLDER:MODEL; None where the name is none of these."""
+    kind, _, rest = name.partition(":")
+    if kind == "run":
+        folder, _, model = rest.rpartition(":")
+        if not (folder and model):
+            raise InputError(
+                f"the embedding of a run is named run:FOLDER:MODEL, such as run:runs/a:cb_erm, got {name!r}"
+            )
+        return _net_of_run(RunFolder.find(Path(folder)), model, data)
+    if not _of_library(name):
+        return None
+    try:
+        return build_net(name, data, seed=0, pretrained=True)
+    except InputError as error:
+        if isinstance(error.__context__, OSError):
+            raise InputError(
+                f"embedding {name!r} needs the net's published weights, which cannot be had: {error.__context__}. They "
+                "need a network or a filled cache; or make the embedding elsewhere and give it as .npy or .parquet"
+            ) from None
+        raise
+
+
+def _net_of_run(folder: RunFolder, model: str, data: Dataset) -> nn.Module:
+    """Return a final model of a run, as it was in its last epoch: the validation set had no part in it."""
+    path, settings, made = folder.path, folder.settings(), folder.data()
+    models = {"run": settings.methods, "train": ("final",)}.get(made["work"], ())
+    if model not in models:
+        raise unknown(f"final model of {path}", model, models)
+    if needs := METHODS.get(model).needs if model in METHODS else ():
+        raise InputError(
+            f"{model} of {path} was told {' and '.join(needs)}, and a coreset by its embedding would be, too; use a "
+            "model that was not, such as cb_erm"
+        )
+    shape = tuple(data.inputs.shape[1:])
+    if tuple(made["input_shape"]) != shape:
+        raise InputError(
+            f"{model} of {path} takes inputs of shape {tuple(made['input_shape'])}, and {data.name} has {shape}; use a "
+            "run on inputs like these"
+        )
+    stored = folder.load_stage(model)
+    if stored is None:
+        raise InputError(f"{path} has no model {model!r} yet: the run is not finished, go on with --resume")
+    train = settings.train
+    from_python = InputError(
+        f"the net of {path}, {train.net}, came from Python and cannot be made again; embed the samples there "
+        "(tcsl.embeddings.embed), and give the embedding as .npy"
+    )
+    if not _by_name(train.net):
+        raise from_python
+    like = replace(data, class_names=tuple(made["class_names"]))
+    net = build_net(train.net, like, seed=0, pretrained=train.pretrained, weights=train.weights)
+    try:
+        net.load_state_dict(under_prefix("last.", stored) or under_prefix("net.", stored))
+    except RuntimeError:  # a factory that has the name of one of our nets
+        raise from_python from None
+    return net
+
+
+def _of_library(net: str) -> bool:
+    return net.startswith(("torchvision:", "timm:"))
+
+
+def _by_name(net: str) -> bool:
+    """Tell whether `train.net` is a net's name; else it is a factory's, which the caller passed."""
+    return _of_library(net) or net == "auto" or net in NETS
 
 
 def clip_parts(name: str) -> tuple[str, str]:

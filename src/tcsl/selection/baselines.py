@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcsl.selection.quota import quota
-from tcsl.types import BoolArray, IntArray
+from tcsl.selection.classes import class_codes
+from tcsl.selection.quota import level, quota
+from tcsl.types import AnyArray, BoolArray, IntArray
 
 
 def select_random(n: int, *, ratio: float, rng: np.random.Generator) -> IntArray:
@@ -17,7 +18,9 @@ def select_random(n: int, *, ratio: float, rng: np.random.Generator) -> IntArray
     return np.sort(rng.choice(n, quota(ratio, n), replace=False))
 
 
-def select_rgbal(minority: BoolArray, *, ratio: float, rng: np.random.Generator) -> IntArray:
+def select_rgbal(
+    minority: BoolArray, *, ratio: float, rng: np.random.Generator, balance: AnyArray | None = None
+) -> IntArray:
     """Return every minority sample first, then random majority ones: exactly floor(r n), ascending.
 
     Where the minority alone exceeds the quota, it is sampled uniformly.
@@ -25,6 +28,7 @@ def select_rgbal(minority: BoolArray, *, ratio: float, rng: np.random.Generator)
     Parameters
     ----------
     minority : (n,) whether a sample contradicts the shortcut: group labels
+    balance : (n,) the class of each sample, where the classes shall end as equal as what is drawn can make them
 
     >>> picked = select_rgbal(np.array([0, 0, 1, 0, 1], bool), ratio=0.6, rng=np.random.default_rng(0))
     >>> len(picked), {2, 4} <= set(picked.tolist())
@@ -32,6 +36,13 @@ def select_rgbal(minority: BoolArray, *, ratio: float, rng: np.random.Generator)
     """
     total = quota(ratio, len(minority))
     rare, common = np.flatnonzero(minority), np.flatnonzero(~minority)
-    if len(rare) >= total:
-        return np.sort(rng.choice(rare, total, replace=False))
-    return np.sort(np.concatenate([rare, rng.choice(common, total - len(rare), replace=False)]))
+    kept, drawn = (rare[:0], rare) if len(rare) >= total else (rare, common)
+    count = total - len(kept)
+    if balance is None:
+        return np.sort(np.concatenate([kept, rng.choice(drawn, count, replace=False)]))
+    codes = class_codes(balance)
+    classes = int(codes.max()) + 1
+    held, limits = (np.bincount(codes[part], minlength=classes) for part in (kept, drawn))
+    wanted = level(count, held, limits)
+    parts = [rng.choice(drawn[codes[drawn] == c], int(k), replace=False) for c, k in enumerate(wanted) if k]
+    return np.sort(np.concatenate([kept, *parts]))

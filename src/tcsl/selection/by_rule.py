@@ -12,10 +12,11 @@ from tcsl.config import Section, validated
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 from tcsl.selection.baselines import select_random
-from tcsl.selection.classes import warn_of_lost_classes
+from tcsl.selection.classes import samples_by_class, warn_of_lost_classes
 from tcsl.selection.d2 import select_d2
 from tcsl.selection.neighbours import Metric
-from tcsl.selection.rules import checked_scores, select_bot, select_ccs, select_hist, select_top
+from tcsl.selection.quota import quota, shares
+from tcsl.selection.rules import checked_scores, drop_hardest, select_bot, select_ccs, select_hist, select_top
 from tcsl.types import AnyArray, IntArray
 
 Rule: TypeAlias = Literal["bot", "top", "hist", "ccs", "d2", "random"]
@@ -68,6 +69,40 @@ def rule_options(given: Mapping[str, Any]) -> RuleOptions:
     tcsl.errors.InputError: k = 0: input should be greater than or equal to 1
     """
     return validated(RuleOptions, given, "")
+
+
+def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOptions) -> None:
+    """Refuse a beta and a k that fit these labels and this ratio with no scores: what can be told before there are any.
+
+    Parameters
+    ----------
+    labels : (n,) the class of each sample
+
+    >>> check_sizes("d2", np.zeros(10, int), ratio=0.5, options=RuleOptions(k=6))
+    Traceback (most recent call last):
+    tcsl.errors.InputError: D2's k must be below the 6 of 10 samples that beta = 0.4 leaves, got 6; use a smaller one
+    """
+    n = len(labels)
+    total = quota(ratio, n)
+    if rule not in ("ccs", "d2"):
+        return
+    left = len(drop_hardest(np.zeros(n), options.beta, total))
+    if rule == "ccs":
+        return
+    if options.k >= left:
+        raise InputError(
+            f"D2's k must be below the {left} of {n} samples that beta = {options.beta:g} leaves, got {options.k}; "
+            "use a smaller one"
+        )
+    if options.by_class:
+        sizes = {label: len(part) for label, part in samples_by_class(labels).items()}
+        each = np.array(list(sizes.values()))
+        for (label, size), count in zip(sizes.items(), shares(total, each, each), strict=True):
+            if count and size <= options.k:
+                raise InputError(
+                    f"class {label} has {size} samples, and D2 by_class needs more than k = {options.k} of each class: "
+                    "use a smaller k, or by_class=False"
+                )
 
 
 def select_by_rule(
