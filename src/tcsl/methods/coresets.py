@@ -198,8 +198,8 @@ ANY = coreset_baseline(
         ),
         formula="rule(score)",
         reference=(
-            "Toneva et al. 2019 (forgetting), Pleiss et al. 2020 (AUM), Paul et al. 2021 (GraNd), Ravikumar et al. 2025 "
-            "(CSL)"
+            "Toneva et al. 2019 (forgetting), Pleiss et al. 2020 (AUM), Paul et al. 2021 (GraNd), Ravikumar et al. "
+            "2025 (CSL)"
         ),
     ),
 )
