@@ -30,7 +30,7 @@ from tcsl.training.checkpoint import Checkpoint, under_prefix
 from tcsl.training.device import choose
 from tcsl.training.feed import Feed
 from tcsl.training.loop import steps_of
-from tcsl.training.nets import build_net
+from tcsl.training.nets import NoWeights, build_net
 from tcsl.types import FloatArray
 
 ScoreName: TypeAlias = Literal["el2n", "selfsup", "csl", "forgetting", "aum", "grand"]
@@ -152,13 +152,11 @@ def _other_net(name: str, data: Dataset) -> nn.Module | None:
         return None
     try:
         return build_net(name, data, seed=0, pretrained=True)
-    except InputError as error:
-        if isinstance(error.__context__, OSError):
-            raise InputError(
-                f"embedding {name!r} needs the net's published weights, which cannot be had: {error.__context__}. They "
-                "need a network or a filled cache; or make the embedding elsewhere and give it as .npy or .parquet"
-            ) from None
-        raise
+    except NoWeights as error:
+        raise InputError(
+            f"embedding {name!r} needs the net's published weights, which cannot be had: {error.why}. They need a network "
+            "or a filled cache; or make the embedding elsewhere and give it as .npy or .parquet"
+        ) from None
 
 
 def _net_of_run(folder: RunFolder, model: str, data: Dataset) -> nn.Module:

@@ -231,15 +231,25 @@ def _load_weights(module: nn.Module, path: Path) -> None:
     module.load_state_dict(fits, strict=False)
 
 
+class NoWeights(InputError):
+    """A net whose published weights cannot be had, and why."""
+
+    def __init__(self, message: str, why: str) -> None:
+        """Take the whole message, and what the library said."""
+        super().__init__(message)
+        self.why = why
+
+
 @contextmanager
 def _downloading(name: str) -> Iterator[None]:
     """Say what to do where published weights cannot be had."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        raise InputError(
+        raise NoWeights(
             f"{name} could not be made: {error}. Its published weights need a network or a filled cache; "
-            "train.pretrained=false starts from random ones"
+            "train.pretrained=false starts from random ones",
+            str(error),
         ) from None
 
 
