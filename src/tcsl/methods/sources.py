@@ -154,8 +154,8 @@ def _other_net(name: str, data: Dataset) -> nn.Module | None:
         return build_net(name, data, seed=0, pretrained=True)
     except NoWeights as error:
         raise InputError(
-            f"embedding {name!r} needs the net's published weights, which cannot be had: {error.why}. They need a network "
-            "or a filled cache; or make the embedding elsewhere and give it as .npy or .parquet"
+            f"embedding {name!r} needs the net's published weights, which cannot be had: {error.why}. They need a "
+            "network or a filled cache; or make the embedding elsewhere and give it as .npy or .parquet"
         ) from None
 
 
