@@ -13,32 +13,16 @@ import warnings
 from common import write
 
 from tcsl.config import parse_override, resolve
-from tcsl.evaluation import balanced_by_bias, evaluate_predictions
 from tcsl.methods.base import run_method
+from tcsl.model_selection import judge_of
 from tcsl.registry import METHODS
-from tcsl.running import load_dataset, opened_job
-from tcsl.scoring.tcsl import train_biased
+from tcsl.running import evaluate_net, load_dataset, opened_job
 from tcsl.statistics import summarise
-from tcsl.training.feed import Feed
-from tcsl.training.views import logits_of
 
 
 def settings_of(seed, method, **overrides):
     device = {"device.device": "cpu", "device.threads": 1}
     return resolve(dataset="digits", overrides={"seed": seed, "methods": [method], **device, **overrides})
-
-
-def predict(net, data, job):
-    return logits_of(net, Feed.of(data, job.feed.hardware)).argmax(1).cpu().numpy()
-
-
-def judge_of(settings, splits):
-    """Return what the biased model of stage 1 says of the validation set."""
-    with opened_job(splits.train, settings, net=None, work={}, path=None) as job:
-        hidden = job.hiding()
-        biased = hidden.fresh_net("biased")
-        train_biased(biased, hidden.feed, settings, seed=settings.seed)
-        return predict(biased, splits.val_iid, job)
 
 
 def main():
@@ -53,14 +37,16 @@ def main():
     found = {value: {"criterion": [], "WGA": [], "average": []} for _, value in overrides}
     for seed in range(options.seeds):
         splits = load_dataset(settings_of(seed, options.method))
-        judge = judge_of(settings_of(seed, options.method), splits)
+        judging = settings_of(seed, options.method, **{"train.model_selection": "balanced_by_bias"})
+        with opened_job(splits.train, judging, net=None, work={}, path=None) as job:
+            judge = judge_of(job, splits.val_iid)
         for name, value in overrides:
             settings = settings_of(seed, options.method, **{name: value})
             with opened_job(splits.train, settings, net=None, work={}, path=None) as job:
                 net = run_method(METHODS.get(options.method), job).net
-                chosen_by = balanced_by_bias(predict(net, splits.val_iid, job), judge, splits.val_iid.numpy_labels)
-                evaluation = evaluate_predictions(predict(net, splits.test, job), splits.test)
-            for key, number in (("criterion", chosen_by), ("WGA", evaluation.wga), ("average", evaluation.average)):
+                criterion = judge(net)
+            evaluation = evaluate_net(net, splits.test, splits.train, settings.device)
+            for key, number in (("criterion", criterion), ("WGA", evaluation.wga), ("average", evaluation.average)):
                 found[value][key].append(100 * number)
         print(f"seed {seed} is done", flush=True)
     rows = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from peers_linear import linear_net, weights_of
 from serving import serve
 
 from tcsl.config import DeviceSettings, SelectSettings, TrainSettings
@@ -32,8 +33,8 @@ def jtt(predicted, labels):
     return {"wrong": np.bincount(up_sampled(predicted != labels, 2)) == 2}
 
 
-def george(points, labels, losses, most=10, factor=5):
-    found = george_clusters(points, labels, losses=losses, max_clusters=int(most), factor=int(factor))
+def george(points, labels, losses, most=10, factor=5, start=0):
+    found = george_clusters(points, labels, losses=losses, max_clusters=int(most), factor=int(factor), seed=int(start))
     return {"group": found}
 
 
@@ -64,13 +65,7 @@ def groupdro(logits, labels, groups, count, step):
 def lff(inputs, labels, biased, debiased, epochs, lr):
     data = as_dataset((inputs, labels))
     feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
-    nets = []
-    for weights in (biased, debiased):
-        net = torch.nn.Linear(weights.shape[1] - 1, weights.shape[0])
-        with torch.no_grad():
-            net.weight.copy_(torch.from_numpy(weights[:, :-1]))
-            net.bias.copy_(torch.from_numpy(weights[:, -1]))
-        nets.append(net)
+    nets = [linear_net(weights) for weights in (biased, debiased)]
     averages = torch.zeros(2, len(labels))
     fit(
         Pair(*nets),
@@ -83,8 +78,7 @@ def lff(inputs, labels, biased, debiased, epochs, lr):
         objective=learning_from_failure(feed.labels, averages, data.num_classes, q=0.7, memory=0.7),
         state={"averages": averages},
     )
-    both = [torch.cat([net.weight, net.bias[:, None]], 1).detach().numpy() for net in nets]
-    return {"biased": both[0], "debiased": both[1]}
+    return {"biased": weights_of(nets[0]), "debiased": weights_of(nets[1])}
 
 
 def batch_of(labels):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from aum import AUMCalculator
 from cleanlab.rank import get_normalized_margin_for_each_label, get_self_confidence_for_each_label
+from peers_linear import linear_net, weights_of
 from serving import serve
 from spuco.end2end.lff import LFF
 from spuco.group_inference import EIIL, GeorgeInference, JTTInference, SpareInference
@@ -50,13 +51,13 @@ def jtt(predicted, labels):
     return {"wrong": numbered(found, len(labels)) == 1}
 
 
-def george(points, labels, losses, most=10, factor=5):
+def george(points, labels, losses, most=10, factor=5, start=0):
     """The clustering of GeorgeInference.infer_groups, which takes no losses, on points that are reduced already."""
     out = np.empty(len(labels), np.int64)
     found = 0
     for label in np.unique(labels):
         at = np.flatnonzero(labels == label)
-        model = OverclusterModel("gmm", max_k=int(most), oc_fac=int(factor), seed=0).fit(points[at])
+        model = OverclusterModel("gmm", max_k=int(most), oc_fac=int(factor), seed=int(start)).fit(points[at])
         out[at] = found + model.predict(points[at])
         found += model.n_clusters
     return {"group": out}
@@ -127,13 +128,7 @@ def lff(inputs, labels, biased, debiased, epochs, lr, workers=4, evaluator=None)
 
     `workers` is the number of loading processes; 4 is what they use, started anew in every epoch.
     """
-    nets = []
-    for weights in (biased, debiased):
-        net = torch.nn.Linear(weights.shape[1] - 1, weights.shape[0])
-        with torch.no_grad():
-            net.weight.copy_(torch.from_numpy(weights[:, :-1]))
-            net.bias.copy_(torch.from_numpy(weights[:, -1]))
-        nets.append(net)
+    nets = [linear_net(weights) for weights in (biased, debiased)]
     optimizers = [torch.optim.SGD(net.parameters(), lr=float(lr)) for net in nets]
     trainer = LFF(
         Samples(torch.from_numpy(inputs), labels), *nets, len(labels), *optimizers, int(epochs), val_evaluator=evaluator
@@ -142,8 +137,7 @@ def lff(inputs, labels, biased, debiased, epochs, lr, workers=4, evaluator=None)
         every = trainer.trainloader.dataset
         trainer.trainloader = DataLoader(every, len(labels), shuffle=True, num_workers=int(workers))
     trainer.train()
-    both = [torch.cat([net.weight, net.bias[:, None]], 1).detach().numpy() for net in nets]
-    return {"biased": both[0], "debiased": both[1]}
+    return {"biased": weights_of(nets[0]), "debiased": weights_of(nets[1])}
 
 
 def lff_with_validation(**arrays):

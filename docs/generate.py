@@ -122,7 +122,34 @@ def peers(part):
     """A table of the comparison with other packages, and which versions they have."""
     record = read("benchmark-peers")
     versions = ", ".join(f"{name} {record['peers'][name]}" for name in ("spuco", "cleanlab", "aum"))
-    return benchmark("benchmark-peers", part, without=("error",)) + f" {versions}; {record['threads']} thread a side."
+    starts = f" Starts of GEORGE's mixtures on hardness and PCA: {record['starts']}." if part == "minority" else ""
+    told = f" {versions}; {record['threads']} thread a side.{starts}"
+    return benchmark("benchmark-peers", part, without=("error",)) + told
+
+
+def growth():
+    """How many times a rule takes longer, and needs more memory, for ten times as many samples."""
+    record = read("benchmark-rules")
+    found = {(row["rule"], row["dimensions"], row["n"]): row for row in record["rows"]}
+    steps = ((10_000, 100_000), (100_000, 1_000_000))
+
+    def times(rule, dimensions, column):
+        for few, many in steps:
+            less, more = (found.get((rule, dimensions, n)) for n in (few, many))
+            yield f"{more[column] / less[column]:.3g}" if less and more and less[column] else ""
+
+    rows = [
+        [
+            rule,
+            f"{dimensions or ''}",
+            *times(rule, dimensions, "seconds"),
+            *times(rule, dimensions, "peak beside it, MB"),
+        ]
+        for rule, dimensions in dict.fromkeys(key[:2] for key in found)
+    ]
+    names = [f"{few:,} to {many:,}" for few, many in steps]
+    header = ["rule", "dimensions", *[f"{what}, {name}" for what in ("time", "memory") for name in names]]
+    return table(header, [row for row in rows if any(row[2:])])
 
 
 def agreement():
@@ -372,6 +399,7 @@ BLOCKS = {
     "choices-ula": lambda: option("ula"),
     "benchmark-selection": lambda: benchmark("benchmark-selection"),
     "benchmark-rules": lambda: benchmark("benchmark-rules"),
+    "benchmark-rules-growth": growth,
     "benchmark-peers": lambda: peers("rows"),
     "benchmark-peers-minority": lambda: peers("minority"),
     "benchmark-peers-numbers": lambda: peers("numbers"),

@@ -126,9 +126,16 @@ def brute(rows, k):
 # The sizes as they are, where all is one tile; several tiles; nearly every row crowded; every row, in small blocks.
 SIZES = [
     {},
-    {"_TILE": 8, "_GROUP": 3},
-    {"_TILE": 8, "_CROWD": 1},
-    {"_TILE": 8, "_CROWD": -100, "_BLOCK_VALUES": 128, "_BLOCK_ROWS": 5, "_PAIR_VALUES": 16},
+    {"search._TILE": 8, "search._GROUP": 3},
+    {"search._TILE": 8, "search._CROWD": 1},
+    {
+        "search._TILE": 8,
+        "search._CROWD": -100,
+        "search._BLOCK_VALUES": 128,
+        "search._BLOCK_ROWS": 5,
+        "search._PAIR_VALUES": 16,
+        "neighbours._BLOCK_ENTRIES": 16,
+    },
 ]
 
 
@@ -139,7 +146,7 @@ def test_neighbours_are_those_of_all_distances(seed, n, width, ties, sizes):
     rows = rng.integers(0, 3, (n, width)) if ties else rng.standard_normal((n, width))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in sizes.items():
-            patch.setattr(f"tcsl.selection.neighbours.{name}", value)
+            patch.setattr(f"tcsl.selection.{name}", value)
         found = nearest_neighbours(rows, k)
     indices, distances = brute(rows, k)
     assert found.indices.tolist() == indices.tolist()
@@ -172,7 +179,7 @@ def test_rounding_does_not_decide_who_is_near(seed, case, tiles):
         rows *= 1e30 if case == "huge" else 1e-30
     with pytest.MonkeyPatch.context() as patch:
         if tiles:
-            patch.setattr("tcsl.selection.neighbours._TILE", 32)
+            patch.setattr("tcsl.selection.search._TILE", 32)
         found = nearest_neighbours(rows, 5)
     indices, distances = brute(rows, 5)
     # Coordinates on a coarse grid, as float32 has them far from zero, have ties; those are in order.

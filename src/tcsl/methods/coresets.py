@@ -161,6 +161,14 @@ SELFSUP_BOT, SELFSUP_TOP, SELFSUP_HIST = (_simple("selfsup", rule) for rule in (
 
 
 def _d2(score: ScoreName, *, clip: bool) -> Method:
+    differs = (
+        "a sparse graph of exact neighbours, not a dense matrix; one graph over all classes, where the authors' recipe "
+        "for CIFAR has one for each class and takes equally many of each (`by_class` has each class's share, which is "
+        "the same where classes are equally large); beta drops what is hardest by the score itself, where their recipe "
+        "drops by the area under the margin"
+    )
+    if score == "selfsup":
+        differs += "; one embedding and one metric feed both SelfSup's score and the graph"
     about = About(
         idea=(
             "Difficulty and diversity together: scores travel along a graph of neighbours in an embedding. Each sample "
@@ -168,7 +176,7 @@ def _d2(score: ScoreName, *, clip: bool) -> Method:
         ),
         formula="s_i += sum_j exp(-d_ij) s_j; then the largest is taken, and its neighbours lose exp(-gamma d) s",
         reference="Maharana et al. 2024, D2 Pruning",
-        differs="a sparse graph of exact neighbours, not a dense matrix",
+        differs=differs,
     )
     name = f"d2_{score}{'_clip' if clip else ''}"
     title = f"D2 ({'EL2N' if score == 'el2n' else 'SelfSup'}, {'CLIP' if clip else 'ERM'})"

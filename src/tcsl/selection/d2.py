@@ -59,8 +59,10 @@ def select_d2(
     k : neighbours a sample
     gamma : reverse messages are exp(-gamma distance) of the score of what was taken: the smaller, the more diverse
     forward_gamma : forward messages are exp(-forward_gamma distance) of the neighbour's score
-    beta : share of the samples to drop, in [0, 1); with k = 5 and gamma = 0.1, the authors drop 0.4 at r = 0.1
-    by_class : a graph for each class, filled by the class's share in the data, as the authors' code does for CIFAR
+    beta : share of the samples to drop, in [0, 1); with k = 5 and gamma = 0.1, the authors drop 0.4 at r = 0.1, theirs
+        by the area under the margin
+    by_class : a graph for each class, filled by the class's share in the data; the authors' recipe for CIFAR, whose
+        classes are equally large
 
     Notes
     -----
