@@ -4,7 +4,8 @@
 
 `digits` are the embedded ones. In `uneven`, digits 5 .. 9 have 36 training samples where the others have 120. In
 `halves` there are two classes, digits below 5 and the others, 77 % and 23 % of the data, and two colours. There the
-ways of filling, which equal classes cannot tell apart, are compared.
+ways of filling, which equal classes cannot tell apart, are compared; in `uneven` also what helps where classes are
+learned at different times.
 
 Choices are made by the column "criterion", which looks at no group: the accuracy on a validation set that is coloured
 like the training set, balanced over label x (is the default biased model right). Worst-group accuracy on the test set
@@ -134,7 +135,7 @@ def main():
     results = [json.loads((options.records / f"{options.data}-s{seed}.json").read_text())["rows"] for seed in seeds]
     trials = DATA[options.data][1]
     rows = []
-    for name in results[0]:
+    for name in ["default", *trials, *(row for row in results[0] if row != "default" and row not in trials)]:
 
         def values(key, name=name):
             return [result[name].get(key) for result in results]

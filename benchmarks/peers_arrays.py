@@ -7,9 +7,9 @@ from trials import DATA
 
 from tcsl.config import resolve
 from tcsl.embeddings import embed
+from tcsl.methods.first import few
 from tcsl.pipeline import train_model
 from tcsl.running import opened_job
-from tcsl.scoring.early import a_tenth
 from tcsl.scoring.tcsl import train_biased
 from tcsl.training.views import logits_of
 
@@ -21,11 +21,9 @@ def trained(name, seed):
     settings = resolve(profile="default", dataset="digits", overrides=overrides)
     with opened_job(train, settings, net=None, work={}, path=None) as whole:
         job = whole.hiding()
-        same = torch.zeros(len(job.feed))
         curves = train_biased(job.fresh_net("biased"), job.feed, settings, seed=seed)
-        few = settings.train.model_copy(update={"epochs": a_tenth(settings.train.epochs)})
-        early = train_model(job, "early", job.feed, log_weights=same, train=few, weights="eiil-reference")
-        erm = train_model(job, "erm", job.feed, log_weights=same, weights="george-erm")
+        early = train_model(job, "early", job.feed, train=few(settings.train), weights="eiil-reference")
+        erm = train_model(job, "erm", job.feed, weights="george-erm")
         logits = logits_of(erm, job.feed).numpy()
         return {
             "labels": train.numpy_labels,

@@ -74,7 +74,6 @@ def lff(inputs, labels, biased, debiased, epochs, lr):
         stage="lff",
         steps=int(epochs),
         seed=0,
-        log_weights=torch.zeros(len(labels)),
         objective=learning_from_failure(feed.labels, averages, data.num_classes, q=0.7, memory=0.7),
         state={"averages": averages},
     )

@@ -96,6 +96,14 @@ def test_training_takes_exactly_the_steps_it_was_given():
     assert [(e.epoch, e.epochs, e.step, e.steps) for e in events] == [(1, 3, 5, 13), (2, 3, 10, 13), (3, 3, 13, 13)]
 
 
+def test_without_weights_all_samples_weigh_the_same():
+    feed, events = rows_feed(22), []  # of which class 0 has one more
+    net = build_net("auto", feed.data, seed=0)
+    mean = nn.functional.cross_entropy(logits_of(net, feed), feed.labels).item()
+    fit(net, feed, TrainSettings(batch_size=22), stage="test", steps=1, seed=5, report=events.append)
+    assert events[0].loss == pytest.approx(mean, rel=1e-5)
+
+
 def test_the_recorded_loss_is_the_one_before_the_step():
     feed = rows_feed()
     net = build_net("auto", feed.data, seed=0)

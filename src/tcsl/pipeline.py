@@ -23,7 +23,6 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
-from tcsl.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +141,6 @@ def final_stage(name: str) -> Callable[[Settings, int], dict[str, int]]:
     return lambda settings, n: {name: steps_of(n, settings.train)}
 
 
-def coreset_from_indices(job: Job, rule: str, indices: IntArray) -> Coreset:
-    """Return a coreset that a rule without scores chose."""
-    data = job.data
-    facts: dict[str, Any] = {
-        "rule": rule,
-        "fingerprint": data.fingerprint,
-        "ratio": job.settings.select.ratio,
-        "seed": job.settings.seed,
-    }
-    return Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), np.bool_), facts)
-
-
 def watched(job: Job, net: nn.Module, settings: TrainSettings) -> Best | None:
     """Return what chooses the epoch of a final model while it is trained; None where that is the last one.
 
@@ -187,7 +174,7 @@ def train_model(
     stage: str,
     feed: Feed,
     *,
-    log_weights: Tensor,
+    log_weights: Tensor | None = None,
     train: TrainSettings | None = None,
     steps: int | None = None,
     weights: str = "final",
@@ -200,6 +187,7 @@ def train_model(
 
     Parameters
     ----------
+    log_weights : as in `fit`; by default all samples weigh the same
     train : by default the run's own settings
     steps : by default T ceil(n / batch) on this feed
     weights : names the initial weights; every final model starts from the same

@@ -12,9 +12,8 @@ from tcsl.config import DeviceSettings
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError
-from tcsl.methods.sources import Wanted, score_of
+from tcsl.methods.sources import Wanted, early_net, score_of
 from tcsl.pipeline import Job
-from tcsl.scoring.early import early_epochs, train_early
 from tcsl.scoring.el2n import el2n, el2n_of
 from tcsl.scoring.grand import grand_of
 from tcsl.scoring.selfsup import selfsup
@@ -22,10 +21,6 @@ from tcsl.training.device import choose
 from tcsl.training.feed import Feed
 
 CPU = choose(DeviceSettings(device="cpu"))
-
-
-def early(job, stage):
-    return train_early(job.fresh_net(stage), job.feed, job.settings, stage=stage, seed=job.settings.seed)
 
 
 # By hand, and against others.
@@ -81,9 +76,7 @@ def test_selfsup_against_scikit_learn(metric):
 def test_an_early_net_is_trained_for_a_tenth_of_the_epochs(rows_feed, settings):
     for epochs, expected in ((8, 1), (10, 1), (39, 3)):
         seen = []
-        given = settings(train__epochs=epochs)
-        score_of(Job(rows_feed(), given, "mlp", report=seen.append), Wanted("el2n"))
-        assert early_epochs(given) == expected
+        score_of(Job(rows_feed(), settings(train__epochs=epochs), "mlp", report=seen.append), Wanted("el2n"))
         assert [(e.stage, e.epoch) for e in seen] == [("early-1", k + 1) for k in range(expected)]
 
 
@@ -93,7 +86,7 @@ def test_el2n_is_that_of_the_net_after_those_epochs_in_evaluation_mode(rows_feed
 
     feed = rows_feed()
     job = Job(feed, settings(train__epochs=20), with_batchnorm)
-    net = early(job, "early-1").eval()
+    net = early_net(job, "early-1").eval()
     with torch.no_grad():
         p = net(feed.inputs).softmax(1).numpy()
     expected = np.linalg.norm(p - np.eye(3)[feed.labels.numpy()], axis=1)
@@ -102,7 +95,7 @@ def test_el2n_is_that_of_the_net_after_those_epochs_in_evaluation_mode(rows_feed
 
 def test_seeds_are_independent_trainings_and_the_score_is_their_mean(rows_feed, settings):
     job = Job(rows_feed(), settings(), "mlp")
-    singles = np.stack([el2n_of(early(job, stage), job.feed).numpy() for stage in ("early-1", "early-2", "early-3")])
+    singles = np.stack([el2n_of(early_net(job, f"early-{k}"), job.feed).numpy() for k in (1, 2, 3)])
     assert not np.allclose(singles[0], singles[1])
     np.testing.assert_allclose(score_of(job, Wanted("el2n", seeds=3)), singles.mean(0), rtol=1e-6)
     np.testing.assert_allclose(score_of(job, Wanted("el2n")), singles[0], rtol=1e-6)
@@ -112,7 +105,7 @@ def test_augmentation_is_for_training_only(settings):
     """The score itself is of the images as they are."""
     feed = Feed.of(load(0, per_class=4).train, CPU)
     job = Job(feed, settings(train__augment="crop+flip", train__batch_size=20), "small_cnn")
-    net = early(job, "early-1")
+    net = early_net(job, "early-1")
     with torch.no_grad():
         expected = el2n(net(feed.inputs), feed.labels).numpy()
     np.testing.assert_allclose(score_of(job, Wanted("el2n")), expected, rtol=1e-5, atol=1e-6)
@@ -125,7 +118,7 @@ TRAINED = {
     for name in ("el2n", "selfsup", "csl", "forgetting", "aum", "grand")
 }
 TRAINED["grand, last layer"] = lambda feed, given: grand_of(
-    early(Job(feed, given, "mlp"), "early-1"), feed, last_layer=True
+    early_net(Job(feed, given, "mlp"), "early-1"), feed, last_layer=True
 )
 every_score = pytest.mark.parametrize("name", TRAINED)
 

@@ -94,6 +94,7 @@ def test_relative_difficulty_is_between_0_and_1_and_moves_with_the_samples(seed,
     assert ((found >= 0) & (found <= 1)).all()
     order = draw.order(40)
     assert torch.equal(relative_difficulty(losses[:, order], labels[order], classes), found[order])
+    assert torch.equal(relative_difficulty(losses, labels, classes, at=order[:7]), found[order[:7]])
     # Another scale of a net's losses changes nothing: they are divided by the class's largest.
     scaled = relative_difficulty(losses * torch.tensor([[7.0], [0.1]]), labels, classes)
     torch.testing.assert_close(scaled, found)
@@ -107,7 +108,7 @@ def test_equal_nets_have_equal_difficulty_and_lff_is_half_of_plain_training(seed
     averages = torch.zeros(2, 30, dtype=torch.float64)
     objective = learning_from_failure(labels, averages, classes, q=0.7, memory=0.7)
     found = objective(torch.cat([logits, logits], 1)[index], batch_of(labels, index)).total
-    difficulty = relative_difficulty(averages, labels, classes)[index]
+    difficulty = relative_difficulty(averages, labels, classes, at=index)
     torch.testing.assert_close(difficulty, torch.full_like(difficulty, 0.5))
     half = F.cross_entropy(logits[index], labels[index]) / 2
     torch.testing.assert_close(found, half + generalized_cross_entropy(logits[index], labels[index], 0.7).mean())

@@ -6,16 +6,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import numpy as np
 from torch import nn
 
 from tcsl.config import Scalar, Section, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.methods.options import Options, Preset, options_of
-from tcsl.pipeline import Job
+from tcsl.pipeline import Job, train_final
 from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
 from tcsl.selection.quota import number, quota
+from tcsl.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,3 +158,12 @@ def run_method(method: Method, job: Job) -> Outcome:
             val_groups="val groups" not in method.needs,
         )
     )
+
+
+def train_on(job: Job, name: str, indices: IntArray) -> Outcome:
+    """Train on the coreset that a rule of this name chose, without G_high."""
+    data, settings = job.data, job.settings
+    facts = {"rule": name, "fingerprint": data.fingerprint, "ratio": settings.select.ratio, "seed": settings.seed}
+    none = np.zeros(len(indices), np.bool_)
+    coreset = Coreset(indices, data.ids[indices], data.numpy_labels[indices], none, facts)
+    return Outcome(train_final(job, name, coreset), coreset)

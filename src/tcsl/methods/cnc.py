@@ -11,16 +11,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tcsl.config import Settings
-from tcsl.errors import InputError, TcslWarning
+from tcsl.errors import TcslWarning
 from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.first import few, mistakes
 from tcsl.methods.groupdro import balanced_order
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
-from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures, last_linear
 from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective
-from tcsl.training.views import logits_of
 
 
 class CNCOptions(Options):
@@ -72,20 +71,10 @@ def correct_and_contrast(predicted: Tensor, classes: int, *, share: float, tempe
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "cnc", CNCOptions)
     settings = options.training(job.settings.train)
-    early = settings.model_copy(update={"epochs": options.early or a_tenth(settings.epochs)})
-    feed, device, classes = job.feed, job.feed.labels.device, job.data.num_classes
+    feed, classes = job.feed, job.data.num_classes
     # A net whose features cannot be had is refused before any is trained.
     last_linear(feed.hardware.place(job.fresh_net("final")), feed)
-    same = torch.zeros(len(feed), device=device)
-    first = train_model(job, "cnc-early", feed, log_weights=same, train=early, weights="cnc-early")
-    predicted = logits_of(first, feed).argmax(1)
-    wrong = predicted != feed.labels
-    if not wrong.any():
-        raise InputError(
-            f"CNC: after {early.epochs} epochs the first model is right on all {len(wrong)} training samples, so there "
-            "are no positives to pull together; use fewer (method.cnc.early), a lower learning rate (method.cnc.lr) or "
-            "more weight decay (method.cnc.weight_decay)"
-        )
+    predicted, wrong = mistakes(job, "cnc", few(settings, options.early), lacking="are no positives to pull together")
     _tell_right_classes(feed.labels, wrong, job.data.class_names)
     # Anchors, positives and negatives meet in a batch where right and wrong samples of every class are as frequent.
     cell = (2 * feed.labels + wrong).cpu()
@@ -94,7 +83,6 @@ def _run(job: Job) -> Outcome:
         job,
         "cnc",
         feed,
-        log_weights=same,
         train=settings,
         final=True,
         around=partial(WithFeatures, feed=feed),
@@ -120,7 +108,7 @@ def _tell_right_classes(labels: Tensor, wrong: Tensor, names: tuple[str, ...]) -
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "cnc", CNCOptions)
     train = options.training(settings.train)
-    return {"cnc-early": steps_of(n, train, options.early or a_tenth(train.epochs)), "cnc": steps_of(n, train)}
+    return {"cnc-early": steps_of(n, few(train, options.early)), "cnc": steps_of(n, train)}
 
 
 METHOD = Method(

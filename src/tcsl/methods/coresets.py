@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 from tcsl.config import Section, Settings, validated
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
-from tcsl.methods.base import About, Method, Outcome, check_number
+from tcsl.methods.base import About, Method, Outcome, check_number, train_on
 from tcsl.methods.options import options_of
 from tcsl.methods.sources import (
     SCORE_TAKES,
@@ -22,7 +22,7 @@ from tcsl.methods.sources import (
     score_of,
     stages_of,
 )
-from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
+from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
 from tcsl.selection.by_rule import TAKES, RuleOptions, check_sizes, select_by_rule
 from tcsl.selection.quota import number
@@ -102,8 +102,7 @@ def coreset_baseline(
         options, wanted = choices(job.settings)
         if embedded(options):
             check_factory(job, wanted)
-        coreset = coreset_from_indices(job, name, _select(job, options, wanted))
-        return Outcome(train_final(job, name, coreset), coreset)
+        return train_on(job, name, _select(job, options, wanted))
 
     def check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
         check_number(settings, train, val)

@@ -12,12 +12,11 @@ from tcsl.config import Settings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.environments import infer_environments
+from tcsl.methods.first import few, train_first
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
 from tcsl.methods.options import URBANCARS, Preset, options_of
-from tcsl.pipeline import Job, train_model
-from tcsl.scoring.early import a_tenth
+from tcsl.pipeline import Job
 from tcsl.training.loop import steps_of
-from tcsl.training.views import logits_of
 
 
 class EIILOptions(GroupDROOptions):
@@ -44,13 +43,11 @@ def environment_groups(labels: Tensor, environments: Tensor) -> tuple[Tensor, in
 
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "eiil", EIILOptions)
-    train = options.training(job.settings.train)
-    early = train.model_copy(update={"epochs": options.reference or a_tenth(train.epochs)})
-    same = torch.zeros(len(job.feed), device=job.feed.labels.device)
-    reference = train_model(job, "eiil-reference", job.feed, log_weights=same, train=early, weights="eiil-reference")
+    early = few(options.training(job.settings.train), options.reference)
+    _, logits = train_first(job, "eiil-reference", early)
     labels = job.feed.labels.cpu()
     environments = infer_environments(
-        logits_of(reference, job.feed),
+        logits,
         job.feed.labels,
         steps=options.environment_steps,
         lr=options.environment_lr,
@@ -81,10 +78,7 @@ def _tell_whole_classes(labels: Tensor, environments: Tensor, names: tuple[str, 
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "eiil", EIILOptions)
     train = options.training(settings.train)
-    return {
-        "eiil-reference": steps_of(n, train, options.reference or a_tenth(train.epochs)),
-        "eiil": steps_of(n, train),
-    }
+    return {"eiil-reference": steps_of(n, few(train, options.reference)), "eiil": steps_of(n, train)}
 
 
 METHOD = Method(

@@ -15,11 +15,11 @@ from tcsl.embeddings import embed
 from tcsl.errors import TcslWarning
 from tcsl.methods.base import About, Method, Outcome
 from tcsl.methods.clusters import SMALLEST, check_umap, george_clusters, log_odds, pca, umap
+from tcsl.methods.first import few, train_first
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
 from tcsl.methods.options import Preset, options_of
-from tcsl.pipeline import Job, train_model
+from tcsl.pipeline import Job
 from tcsl.training.loop import steps_of
-from tcsl.training.views import logits_of
 from tcsl.types import FloatArray
 
 
@@ -52,13 +52,10 @@ class GeorgeOptions(GroupDROOptions):
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "george", GeorgeOptions)
     train = options.training(job.settings.train)
-    first = train.model_copy(update={"epochs": options.erm or train.epochs})
-    same = torch.zeros(len(job.feed), device=job.feed.labels.device)
-    erm = train_model(job, "george-erm", job.feed, log_weights=same, train=first, weights="george-erm")
-    points, logits = _points(erm, job, options)
-    labels = job.feed.labels.cpu()
+    erm, logits = train_first(job, "george-erm", few(train, options.erm or train.epochs))
+    logits, labels = logits.cpu(), job.feed.labels.cpu()
     clusters = george_clusters(
-        points,
+        _points(erm, logits, job, options),
         labels.numpy(),
         losses=F.cross_entropy(logits, labels, reduction="none").numpy(),
         max_clusters=options.max_clusters,
@@ -83,17 +80,16 @@ def _tell_small(sizes: Tensor, adjustment: float) -> None:
         )
 
 
-def _points(erm: nn.Module, job: Job, options: GeorgeOptions) -> tuple[FloatArray, Tensor]:
-    """Return what is clustered, (n, d), and the first model's logits, on the host."""
+def _points(erm: nn.Module, logits: Tensor, job: Job, options: GeorgeOptions) -> FloatArray:
+    """Return what is clustered, (n, d), of the first model and its logits, which are on the host."""
     labels = job.data.numpy_labels
-    logits = logits_of(erm, job.feed).cpu()
     if options.reduce == "hardness":  # for nets without a last linear layer, too
-        return log_odds(logits.numpy(), labels), logits
+        return log_odds(logits.numpy(), labels)
     features = embed(erm, job.feed)
     if options.reduce == "none":
-        return features, logits
+        return features
     reduce = pca if options.reduce == "pca" else umap
-    return reduce(features, labels, options.components, seed=job.settings.seed), logits
+    return reduce(features, labels, options.components, seed=job.settings.seed)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

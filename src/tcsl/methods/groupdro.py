@@ -75,7 +75,6 @@ def train_group_dro(job: Job, stage: str, group: Tensor, groups: int, options: G
         job,
         stage,
         job.feed,
-        log_weights=torch.zeros(len(group), device=device),
         train=options.training(job.settings.train),
         final=True,
         objective=group_dro(group.to(device), weights, step=options.step, adjustment=options.adjustment),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from pydantic import Field
 
 from tcsl.config import Settings
-from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.first import few, mistakes
 from tcsl.methods.options import URBANCARS, Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
-from tcsl.scoring.early import a_tenth
 from tcsl.training.loop import steps_of
-from tcsl.training.views import logits_of
 from tcsl.types import BoolArray, IntArray
 
 
@@ -36,27 +33,17 @@ def up_sampled(wrong: BoolArray, times: int) -> IntArray:
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "jtt", JTTOptions)
     train = options.training(job.settings.train)
-    early = train.model_copy(update={"epochs": options.early or a_tenth(train.epochs)})
-    same = torch.zeros(len(job.feed), device=job.feed.labels.device)
-    first = train_model(job, "jtt-early", job.feed, log_weights=same, train=early, weights="jtt-early")
-    wrong = (logits_of(first, job.feed).argmax(1) != job.feed.labels).cpu().numpy()
-    if not wrong.any():
-        raise InputError(
-            f"JTT: after {early.epochs} epochs the first model is right on all {len(wrong)} training samples, so there "
-            "is nothing to repeat; use fewer (method.jtt.early), a lower learning rate (method.jtt.lr) or more weight "
-            "decay (method.jtt.weight_decay)"
-        )
-    feed = job.feed.subset(up_sampled(wrong, options.times))
+    _, wrong = mistakes(job, "jtt", few(train, options.early), lacking="is nothing to repeat")
+    feed = job.feed.subset(up_sampled(wrong.cpu().numpy(), options.times))
     # As many epochs, as in JTT's own paper: they are longer by what is repeated.
-    same = torch.zeros(len(feed), device=job.feed.labels.device)
-    return Outcome(train_model(job, "jtt", feed, log_weights=same, train=train, final=True))
+    return Outcome(train_model(job, "jtt", feed, train=train, final=True))
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "jtt", JTTOptions)
     train = options.training(settings.train)
     # How many are wrong is not known before; as if none were.
-    return {"jtt-early": steps_of(n, train, options.early or a_tenth(train.epochs)), "jtt": steps_of(n, train)}
+    return {"jtt-early": steps_of(n, few(train, options.early)), "jtt": steps_of(n, train)}
 
 
 METHOD = Method(

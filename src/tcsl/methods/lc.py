@@ -185,11 +185,10 @@ def group_correction(table: Tensor, *, q: float, memory: float, temperature: flo
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "lc", LCOptions)
     settings = options.training(job.settings.train)
-    feed = job.feed
-    device, classes = feed.labels.device, job.data.num_classes
+    feed, classes = job.feed, job.data.num_classes
 
     def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        table = torch.zeros(classes, classes, device=device)
+        table = torch.zeros(classes, classes, device=feed.labels.device)
         ramp = settings.epochs // _RAMP if options.ramp is None else options.ramp
         pair = MixingPair(job.fresh_net("lc-biased"), net, tau=options.tau, ramp=ramp, seed=job.settings.seed)
         best = watched(job, net, settings)
@@ -204,7 +203,6 @@ def _run(job: Job) -> Outcome:
             stage="lc",
             steps=steps_of(len(feed), settings),
             seed=job.settings.seed,
-            log_weights=torch.zeros(len(feed), device=device),
             objective=group_correction(table, q=options.q, memory=options.memory, temperature=options.temperature),
             after_epoch=count_epochs,
             state={"table": table},

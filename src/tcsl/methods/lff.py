@@ -43,42 +43,40 @@ def learning_from_failure(labels: Tensor, averages: Tensor, classes: int, *, q: 
             now = torch.stack([F.cross_entropy(biased, batch.labels, reduction="none"), hard])
             before = averages[:, batch.indices]
             averages[:, batch.indices] = torch.where(before > 0, memory * before + (1 - memory) * now, now)
-            weight = relative_difficulty(averages, labels, classes)[batch.indices]
+            weight = relative_difficulty(averages, labels, classes, at=batch.indices)
         easy = generalized_cross_entropy(biased, batch.labels, q)
         return Losses(hard, hard.detach(), easy.mean() + (weight * hard).mean())
 
     return objective
 
 
-def relative_difficulty(averages: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """Return L_b / (L_b + L_d) of each sample, (n,); both losses are divided by their class's largest.
+def relative_difficulty(averages: Tensor, labels: Tensor, classes: int, at: Tensor | slice = slice(None)) -> Tensor:
+    """Return L_b / (L_b + L_d) of each sample, or of those `at` indices; losses are divided by their class's largest.
 
     Parameters
     ----------
     averages : (2, n) losses of the biased and the debiased net
     labels : (n,)
+    at : (batch,), by default all n
 
     >>> losses = torch.tensor([[1.0, 4.0, 3.0], [2.0, 2.0, 1.0]])
     >>> relative_difficulty(losses, torch.tensor([0, 0, 1]), 2)
     tensor([0.2000, 0.5000, 0.5000])
     """
     largest = averages.new_zeros(2, classes).scatter_reduce(1, labels.expand_as(averages), averages, "amax")
-    share = averages / largest[:, labels].clamp_min(1e-8)
+    share = averages[:, at] / largest[:, labels[at]].clamp_min(1e-8)
     return share[0] / share.sum(0).clamp_min(1e-8)
 
 
 def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "lff", LfFOptions)
     settings = options.training(job.settings.train)
-    feed = job.feed
-
-    device, classes = feed.labels.device, job.data.num_classes
-    averages = torch.zeros(2, len(feed), device=device)
+    feed, classes = job.feed, job.data.num_classes
+    averages = torch.zeros(2, len(feed), device=feed.labels.device)
     net = train_model(
         job,
         "lff",
         feed,
-        log_weights=torch.zeros(len(feed), device=device),
         train=settings,
         final=True,
         around=lambda net: Pair(job.fresh_net("lff-biased"), net),

@@ -7,9 +7,9 @@ from pydantic import Field
 from tcsl.config import Section, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
-from tcsl.methods.base import About, Method, Outcome, check_number
+from tcsl.methods.base import About, Method, Outcome, check_number, train_on
 from tcsl.methods.options import options_of
-from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
+from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_rgbal
 from tcsl.selection.quota import number
@@ -41,8 +41,7 @@ def _run(job: Job) -> Outcome:
     by_class = options_of(job.settings, "rgbal", RGbalOptions).by_class
     balance = job.data.numpy_labels if by_class else None
     indices = select_rgbal(groups.minority, ratio=number(job.settings.select.ratio), rng=rng, balance=balance)
-    coreset = coreset_from_indices(job, "rgbal", indices)
-    return Outcome(train_final(job, "rgbal", coreset), coreset)
+    return train_on(job, "rgbal", indices)
 
 
 METHOD = Method(

@@ -14,11 +14,11 @@ from tcsl.config import DeviceSettings, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.embeddings import embed, load_embedding
 from tcsl.errors import InputError
-from tcsl.pipeline import Job, train_final
+from tcsl.methods.first import few
+from tcsl.pipeline import Job, train_final, train_model
 from tcsl.registry import METHODS, NETS, unknown
 from tcsl.runs import RunFolder
 from tcsl.scoring.aum import aum
-from tcsl.scoring.early import early_epochs, early_stages, train_early
 from tcsl.scoring.el2n import el2n_of
 from tcsl.scoring.forgetting import forgetting
 from tcsl.scoring.grand import grand_of
@@ -31,6 +31,7 @@ from tcsl.training.device import choose
 from tcsl.training.feed import Feed
 from tcsl.training.loop import steps_of
 from tcsl.training.nets import NoWeights, build_net
+from tcsl.training.weights import class_balanced
 from tcsl.types import FloatArray
 
 ScoreName: TypeAlias = Literal["el2n", "selfsup", "csl", "forgetting", "aum", "grand"]
@@ -63,7 +64,7 @@ def score_of(job: Job, wanted: Wanted) -> FloatArray:
         return selfsup(embedding_of(job, wanted.embedding), k=job.data.num_classes, metric=wanted.metric, rng=rng)
     if wanted.score in ("el2n", "grand"):
         of = el2n_of if wanted.score == "el2n" else grand_of
-        scores = [of(_early(job, stage), job.feed) for stage in early_stages(wanted.seeds)]
+        scores = [of(early_net(job, stage), job.feed) for stage in early_stages(wanted.seeds)]
         return np.asarray(torch.stack(scores).mean(0).cpu().numpy(), np.float32)
     kept = _watched(job, wanted.score)
     if wanted.score != "csl":
@@ -220,7 +221,7 @@ def stages_of(settings: Settings, n: int, wanted: Wanted, *, embedded: bool) -> 
     """Return the stages that a score goes through, and an embedding where it is needed, with their steps."""
     stages: dict[str, int] = {}
     if wanted.score in ("el2n", "grand"):
-        steps = steps_of(n, settings.train, early_epochs(settings))
+        steps = steps_of(n, few(settings.train))
         stages |= dict.fromkeys(early_stages(wanted.seeds), steps)
     elif wanted.score != "selfsup":
         stages["csl" if wanted.score == "csl" else "margins"] = steps_of(n, settings.train)
@@ -229,15 +230,21 @@ def stages_of(settings: Settings, n: int, wanted: Wanted, *, embedded: bool) -> 
     return stages
 
 
-def _early(job: Job, stage: str) -> nn.Module:
-    """Return a net after a tenth of plain training."""
+def early_stages(seeds: int) -> list[str]:
+    """Return the stages' names: of their weights, their order and their reports. More seeds keep the first ones.
 
-    def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        seed = job.settings.seed
-        train_early(net, job.feed, job.settings, stage=stage, seed=seed, checkpoint=checkpoint, report=job.report)
-        return {}
+    >>> early_stages(2)
+    ['early-1', 'early-2']
+    """
+    if seeds < 1:
+        raise InputError(f"seeds must be 1 or more, got {seeds}: it is the number of trainings that are averaged")
+    return [f"early-{k}" for k in range(1, seeds + 1)]
 
-    return job.stage(stage, stage, train)[0]
+
+def early_net(job: Job, stage: str) -> nn.Module:
+    """Return a net after a tenth of CB ERM: what EL2N and GraNd look at."""
+    weights = class_balanced(job.feed.labels, job.data.num_classes)
+    return train_model(job, stage, job.feed, log_weights=weights, train=few(job.settings.train), weights=stage)
 
 
 def _watched(job: Job, score: str) -> Tensor:

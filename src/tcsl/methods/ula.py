@@ -16,9 +16,9 @@ from tcsl.data.dataset import Dataset, make_dataset
 from tcsl.embeddings import embed
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.first import few
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
-from tcsl.scoring.early import a_tenth
 from tcsl.training.features import WithFeatures
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit, steps_of
@@ -151,7 +151,6 @@ def _run(job: Job) -> Outcome:
         job,
         "ula",
         feed,
-        log_weights=torch.zeros(len(feed), device=feed.labels.device),
         train=settings,
         final=True,
         around=from_pretrained,
@@ -184,7 +183,6 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
         job,
         "ula-pretraining",
         twice,
-        log_weights=torch.zeros(2 * n, device=feed.labels.device),
         train=views,
         around=projected,
         objective=twins(options.redundancy),
@@ -197,7 +195,7 @@ def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSetti
     scaled = (seen - seen.mean(0)) / np.maximum(seen.std(0), 1e-6)
     data = make_dataset(torch.from_numpy(scaled.astype(np.float32)), job.data.labels, class_names=job.data.class_names)
     feed = Feed.of(data, job.feed.hardware)
-    plain = settings.model_copy(update={"augment": "none", "epochs": options.probe or a_tenth(settings.epochs)})
+    plain = few(settings, options.probe).model_copy(update={"augment": "none"})
     probe = fit(
         build_net("linear", data, seed=job.settings.seed),
         feed,
@@ -205,7 +203,6 @@ def _probe(job: Job, seen: FloatArray, options: ULAOptions, settings: TrainSetti
         stage="ula-probe",
         steps=steps_of(len(feed), plain),
         seed=job.settings.seed,
-        log_weights=torch.zeros(len(feed), device=feed.labels.device),
         report=job.report,
     )
     return logits_of(probe, feed).softmax(1)
@@ -224,10 +221,9 @@ def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "ula", ULAOptions)
     train = options.training(settings.train)
-    probe = options.probe or a_tenth(train.epochs)
     return {
         "ula-pretraining": steps_of(2 * n, train, _pretraining(options, train.epochs)),
-        "ula-probe": steps_of(n, train, probe),
+        "ula-probe": steps_of(n, few(train, options.probe)),
         "ula": steps_of(n, train),
     }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcsl.methods.base import About, Method, Outcome, check_number
-from tcsl.pipeline import Job, coreset_from_indices, final_stage, train_final
+from tcsl.methods.base import About, Method, Outcome, check_number, train_on
+from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random
 from tcsl.selection.quota import number
@@ -11,9 +11,7 @@ from tcsl.selection.quota import number
 
 def _run(job: Job) -> Outcome:
     rng = generator(job.settings.seed, "random")
-    indices = select_random(len(job.data), ratio=number(job.settings.select.ratio), rng=rng)
-    coreset = coreset_from_indices(job, "random", indices)
-    return Outcome(train_final(job, "random", coreset), coreset)
+    return train_on(job, "random", select_random(len(job.data), ratio=number(job.settings.select.ratio), rng=rng))
 
 
 METHOD = Method(

@@ -67,7 +67,7 @@ def fit(
     stage: str,
     steps: int,
     seed: int,
-    log_weights: Tensor,
+    log_weights: Tensor | None = None,
     objective: Objective = cross_entropy,
     recorder: Recorder | None = None,
     measure: Measure | None = None,
@@ -87,7 +87,8 @@ def fit(
     ----------
     feed : the samples
     stage : a name for messages and reports
-    log_weights : (n,) logarithms of the sample weights, on the device; `after_epoch` may change them in place
+    log_weights : (n,) logarithms of the sample weights, on the device; `after_epoch` may change them in place; by
+        default equal
     objective : from logits and batch to per-sample losses
     recorder : where each sample's loss, or its measure, goes, once an epoch
     measure : from logits and batch to what is recorded, such as `margin`; by default the objective's recorded loss
@@ -110,6 +111,8 @@ def fit(
         weight_decay=settings.weight_decay,
         fused=hardware.device.type in ("cuda", "cpu"),
     )
+    if log_weights is None:
+        log_weights = torch.zeros(len(feed), device=hardware.device)
     tables = {"log_weights": log_weights, **(state or {}), **(best.tables if best else {})}
     if recorder is not None:
         tables["recorded"] = recorder.table
