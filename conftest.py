@@ -1,10 +1,12 @@
 """For tests and doctests alike."""
 
 import atexit
+import io
 import os
 import shutil
 import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 from hypothesis import settings
@@ -22,20 +24,22 @@ os.environ["TCSL_CACHE"] = tempfile.mkdtemp(prefix="tcsl-tests-")
 atexit.register(shutil.rmtree, os.environ["TCSL_CACHE"], ignore_errors=True)
 
 
-@pytest.fixture
-def tcsl_command(monkeypatch, capsys):
+@pytest.fixture(scope="session")
+def tcsl_command():
     """Return a function that runs a command in this process and returns exit code, output and errors."""
 
     from tcsl.cli import main
 
     def run(*words):
-        monkeypatch.setattr(sys, "argv", ["tcsl", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out = capsys.readouterr()
-        return code, out.out, out.err
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "argv", ["tcsl", *map(str, words)])
+            patch.setenv("COLUMNS", "80")
+            try:
+                main()
+                code = 0
+            except SystemExit as end:
+                code = end.code or 0
+        return code, out.getvalue(), err.getvalue()
 
     return run

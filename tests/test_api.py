@@ -217,10 +217,16 @@ def test_a_method_without_a_declaration_cannot_read_groups(run, methods, tmp_pat
     def peeks(job):
         return Outcome(nn.Linear(1, 1), job.data.groups)
 
+    def checks(job, net):
+        peeks(job)
+
     methods.add("thief", Method("Thief", "reads the groups without saying so", peeks, lambda settings, n: {}))
+    methods.add("spy", Method("Spy", "reads them in its check", peeks, lambda settings, n: {}, check=checks))
     X, y, attribute = shortcut_rows()
-    with pytest.raises(GroupsHidden):
-        tcsl.debias((X, y), groups=attribute, methods=["thief"], settings=QUICK, out=tmp_path / "run")
+    for name in ("thief", "spy"):
+        with pytest.raises(GroupsHidden):
+            tcsl.debias((X, y), groups=attribute, methods=[name], settings=QUICK, out=tmp_path / name)
+    assert not (tmp_path / "spy").exists()
 
 
 def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so(methods, tmp_path):
@@ -229,18 +235,23 @@ def test_a_method_is_handed_the_validation_set_and_its_groups_only_if_it_says_so
             seen[needs] = job.val
             return Outcome(nn.Linear(3, 2))
 
-        return Method("Looks", "looks at the validation set", looks, lambda settings, n: {}, needs=needs)
+        def checks(job, net):
+            checked[needs] = job.val
+
+        title = "looks at the validation set"
+        return Method("Looks", title, looks, lambda settings, n: {}, needs=needs, check=checks)
 
     X, y, attribute = shortcut_rows()
-    seen = {}
+    seen, checked = {}, {}
     for i, needs in enumerate([(), ("val",), ("val groups",)]):
         methods.add(f"looks{i}", method(*needs))
         given = {"val": (X, y), "val_groups": attribute, "settings": QUICK, "out": tmp_path / str(i)}
         tcsl.debias((X, y), methods=[f"looks{i}"], **given)
-    assert seen[()] is None
-    with pytest.raises(GroupsHidden):
-        _ = seen["val",].groups
-    assert len(seen["val groups",].groups.group) == len(y)
+    for handed in (seen, checked):
+        assert handed[()] is None
+        with pytest.raises(GroupsHidden):
+            _ = handed["val",].groups
+        assert len(handed["val groups",].groups.group) == len(y)
     with pytest.raises(InputError, match="looks1 needs a validation set, and there is none; pass val="):
         tcsl.debias((X, y), methods=["looks1"], out=tmp_path / "run")
     with pytest.raises(InputError, match="looks2 needs the groups of the validation set"):

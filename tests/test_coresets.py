@@ -1,5 +1,8 @@
 """Coreset baselines: what they read, what they refuse before anything is made, and where embeddings come from."""
 
+import sys
+import types
+
 import numpy as np
 import polars as pl
 import pytest
@@ -95,7 +98,8 @@ def test_what_a_score_and_a_rule_take_is_accepted(score, rule):
     values["embedding"] = "erm"
     given = {name: values[name] for name in (*SCORE_TAKES[score], *TAKES[rule])}
     overrides = {f"method.coreset.{name}": value for name, value in {**given, "score": score, "rule": rule}.items()}
-    METHODS.get("coreset").check(resolve(overrides=overrides), as_dataset((X, Y)), None)
+    job = Job(Feed.of(as_dataset((X, Y)), CPU), resolve(overrides=overrides), "mlp")
+    METHODS.get("coreset").check(job, job.fresh_net("final"))
 
 
 # Sizes.
@@ -160,19 +164,10 @@ def without_linear(classes):
 
 
 @pytest.mark.parametrize("embedding", ["erm", "net"])
-def test_a_factorys_net_without_a_linear_layer_is_said_before_any_training(embedding, tmp_path):
-    seen = []
-    with pytest.raises(InputError, match="has no Linear layer"):
-        tcsl.debias(
-            (X, Y),
-            0.3,
-            net=without_linear,
-            settings=QUICK | {"method.d2_el2n.embedding": embedding},
-            methods=["d2_el2n"],
-            out=tmp_path / "run",
-            report=seen.append,
-        )
-    assert not seen
+def test_a_factorys_net_without_a_linear_layer_is_said_before_anything_is_made(embedding, tmp_path):
+    refused(tmp_path, "has no Linear layer", "d2_el2n", net=without_linear, embedding=embedding)
+    refused(tmp_path, "has no Linear layer", "selfsup_top", net=without_linear, embedding=embedding)
+    run("el2n_top", tmp_path / "run", net=without_linear)  # needs none
 
 
 def test_a_published_net_without_a_linear_layer(tmp_path):
@@ -180,15 +175,35 @@ def test_a_published_net_without_a_linear_layer(tmp_path):
     refused(tmp_path, "has no Linear layer", "d2_el2n", IMAGES, ratio=0.5, k=2, train={"net": "timm:resnetv2_18"})
 
 
-def test_a_factory_loads_its_own_weights(tmp_path):
-    made = run("d2_el2n", tmp_path / "run", net=lambda classes: nn.Linear(4, classes), embedding="net")
-    assert made.result["coresets"]["d2_el2n"]["n"] == 18
+def mlp(classes):
+    """A factory that loads its own weights, and has the name of one of our nets."""
+    net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, classes))
+    nn.init.constant_(net[0].weight, 0.5)
+    nn.init.zeros_(net[0].bias)
+    return net
 
 
-def embedding(name, data, **train):
+def test_the_net_of_a_factory_has_its_own_weights(tmp_path):
+    data = as_dataset((X, Y))
+    found = embedding("net", data, net=mlp)
+    scaled = (X - X.mean(0)) / X.std(0)
+    np.testing.assert_allclose(found, np.repeat(scaled.sum(1, keepdims=True) / 2, 3, 1).clip(0), rtol=1e-4, atol=1e-5)
+    made = run("d2_el2n", tmp_path / "run", net=mlp, embedding="net")
+    assert set(made.result["seconds"]) == {"early-1", "d2_el2n"}  # no CB ERM
+    # The same as a file of the same rows.
+    np.save(tmp_path / "rows.npy", found)
+    same = run("d2_el2n", tmp_path / "same", net=mlp, embedding=str(tmp_path / "rows.npy"))
+    assert kept(made).equals(kept(same))
+
+
+def embedding(name, data, *, net=None, **train):
     overrides = {**QUICK, **{f"train.{key}": value for key, value in train.items()}}
     settings = resolve(overrides=overrides)
-    return embedding_of(Job(Feed.of(data, CPU), settings, settings.train.net), name)
+    return embedding_of(Job(Feed.of(data, CPU), settings, net or settings.train.net), name)
+
+
+def kept(made, method="d2_el2n"):
+    return pl.read_parquet(made.path / f"coreset-{method}.parquet")
 
 
 def test_the_net_with_weights_of_a_file(tmp_path):
@@ -228,6 +243,49 @@ def test_torchvisions_published_weights_whatever_the_runs_net_is(published, tmp_
     made = run("d2_el2n", tmp_path / "run", IMAGES, ratio=0.5, embedding=f"torchvision:{name}", k=2)
     assert made.result["coresets"]["d2_el2n"]["n"] == 4
     assert set(made.result["seconds"]) == {"early-1", "d2_el2n"}  # no CB ERM
+
+
+def test_the_net_with_published_weights(published, tmp_path):
+    name = f"torchvision:{published[0]}"
+    train = {"net": name, "pretrained": True}
+    data = as_dataset(IMAGES)
+    assert np.array_equal(embedding("net", data, **train), embedding(name, data))
+    made = run("d2_el2n", tmp_path / "run", IMAGES, ratio=0.5, embedding="net", k=2, train=train)
+    same = run("d2_el2n", tmp_path / "same", IMAGES, ratio=0.5, embedding=name, k=2, train=train)
+    assert kept(made).equals(kept(same))
+
+
+class BrightnessOfPixels(nn.Module):
+    """What an open_clip model is to us: an encoder that knows its preprocessing."""
+
+    def __init__(self):
+        super().__init__()
+        self.visual = nn.Module()
+        self.visual.preprocess_cfg = {"size": 4, "mean": (0.5,) * 3, "std": (0.25,) * 3}
+
+    def encode_image(self, images):
+        return images.flatten(1)
+
+
+def test_what_an_embedding_needs_is_loaded_once_for_all_methods_and_their_checks(published, tmp_path, monkeypatch):
+    from torchvision import models
+
+    def counted(what, make):
+        return lambda *args, **more: loaded.append(what) or make(*args, **more)
+
+    loaded, methods = [], ["d2_selfsup", "d2_el2n", "selfsup_top"]
+    monkeypatch.setattr(models, "get_model", counted("net", models.get_model))
+    monkeypatch.setattr(np, "load", counted("file", np.load))
+    open_clip = types.ModuleType("open_clip")
+    open_clip.list_models, open_clip.list_pretrained_tags_by_model = lambda: ["pixels"], lambda name: ["none"]
+    open_clip.create_model = counted("clip", lambda *args, **more: BrightnessOfPixels())
+    monkeypatch.setitem(sys.modules, "open_clip", open_clip)
+    np.save(tmp_path / "rows.npy", RNG(0).normal(size=(8, 3)))
+    for name in (f"torchvision:{published[0]}", str(tmp_path / "rows.npy"), "clip:pixels:none"):
+        settings = {f"method.{method}.embedding": name for method in methods}
+        settings |= {f"method.{method}.k": 2 for method in methods[:2]}
+        tcsl.debias(IMAGES, 0.5, settings=QUICK | settings, methods=methods, out=tmp_path / f"run-{len(loaded)}")
+    assert loaded == ["net", "file", "clip"]
 
 
 def test_timms_published_weights(tmp_path, monkeypatch):
@@ -273,8 +331,14 @@ def test_a_final_model_of_another_run(tmp_path):
     # The same as a file of the same rows.
     np.save(tmp_path / "rows.npy", embed(first.models["cb_erm"], Feed.of(as_dataset((X, Y)), CPU)))
     same = run("d2_el2n", tmp_path / "same", embedding=str(tmp_path / "rows.npy"))
-    kept = [pl.read_parquet(made.path / "coreset-d2_el2n.parquet") for made in (made, same)]
-    assert kept[0].equals(kept[1])
+    assert kept(made).equals(kept(same))
+
+
+def test_the_model_of_a_training_without_methods(tmp_path):
+    data = as_dataset((X, Y))
+    model = tcsl.train((X, Y), settings=QUICK, out=tmp_path / "first")
+    found = embedding(f"run:{tmp_path / 'first'}:final", data)
+    assert np.array_equal(found, embed(model, Feed.of(data, CPU)))
 
 
 def test_the_model_of_a_run_is_that_of_its_last_epoch(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tcsl.clip import ClipImages, embed_clip
+from tcsl.clip import ClipImages, check_images, embed_clip, load_clip
 from tcsl.config import DeviceSettings
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
@@ -251,7 +251,7 @@ def test_reading_an_embedding_does_not_need_torch(tmp_path):
 def test_clip_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "open_clip", None)
     with pytest.raises(InputError, match=r"pip install 'tcsl\[clip\]'"):
-        embed_clip(digits_feed(), "ViT-B-32", "openai")
+        load_clip("ViT-B-32", "openai")
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def unreachable(monkeypatch):
 )
 def test_clip_models_that_cannot_be_had(unreachable, name, weights, message):
     with pytest.raises(InputError, match=message) as caught:
-        embed_clip(digits_feed(), name, weights)
+        load_clip(name, weights)
     assert "\n" not in str(caught.value)
 
 
@@ -293,7 +293,7 @@ def test_clip_models_that_cannot_be_had(unreachable, name, weights, message):
 )
 def test_inputs_that_clip_cannot_see(inputs, message):
     with pytest.raises(InputError, match=message):
-        embed_clip(Feed.of(as_dataset((inputs, np.arange(4) % 2)), CPU), "ViT-B-32", "openai")
+        check_images(torch.tensor(inputs, dtype=torch.float32))
 
 
 def clip_like(**cfg):
@@ -332,7 +332,7 @@ def test_a_clip_model_with_weights_from_a_file(tmp_path):
     coarse = torch.tensor(rng.integers(0, 256, (3, 3, 5, 7)), dtype=torch.float32)
     images = nn.functional.interpolate(coarse, (240, 330), mode="bilinear").round().byte()
     feed = Feed.of(as_dataset((images.numpy(), np.array([0, 1, 0]))), CPU)
-    found = embed_clip(feed, name, str(tmp_path / "clip.safetensors"))
+    found = embed_clip(load_clip(name, str(tmp_path / "clip.safetensors")), feed)
     transform = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
     ready = torch.stack([transform(Image.fromarray(image.permute(1, 2, 0).numpy())) for image in images])
     ours = ClipImages(model).prepared(images)

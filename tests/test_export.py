@@ -5,9 +5,7 @@ import io
 import json
 import os
 import shutil
-import sys
 import tarfile
-from contextlib import redirect_stderr, redirect_stdout
 
 import datasets
 import numpy as np
@@ -16,7 +14,6 @@ import pytest
 from PIL import Image
 
 import tcsl
-from tcsl.cli import main
 from tcsl.config import resolve
 from tcsl.data.digits import load as load_digits
 from tcsl.errors import InputError
@@ -390,7 +387,7 @@ RUN = ["--set", "train.epochs=10", "--set", "device.threads=1", "--device", "cpu
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, tcsl_command):
     """60 images of 8 x 8, with a table, and a run on it."""
     root = tmp_path_factory.mktemp("export")
     (root / "data" / "img").mkdir(parents=True)
@@ -407,28 +404,15 @@ def run(tmp_path_factory):
     (root / "data" / "t.csv").write_text("\n".join(rows) + "\n")
     columns = ["--columns", "label=species,group=ground,split=part,id=key"]
     methods = [word for name in ("cb_erm", "random", "tcsl_cs") for word in ("--method", name)]
-    code, _, err = call("run", root / "data" / "t.csv", *columns, *methods, "--out", root / "run", *RUN)
+    code, _, err = tcsl_command("run", root / "data" / "t.csv", *columns, *methods, "--out", root / "run", *RUN)
     assert code == 0, err
     return root / "run"
 
 
-def call(*words):
-    """Run a command in this process and return its exit code, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["tcsl", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-    return code, out.getvalue(), err.getvalue()
-
-
-def test_everything_at_once(run, tmp_path):
+def test_everything_at_once(run, tmp_path, tcsl_command):
     places = [tmp_path / name for name in ("ids.txt", "kept.csv", "links", "hub", "scores.parquet")]
     forms = ("--ids", "--table", "--links", "--hub", "--scores")
-    code, out, err = call("export", run, *(word for pair in zip(forms, places, strict=True) for word in pair))
+    code, out, err = tcsl_command("export", run, *(word for pair in zip(forms, places, strict=True) for word in pair))
     assert code == 0, err
     kept = pl.read_parquet(run / "coreset.parquet")["id"].to_list()
     assert len(kept) == 12
@@ -445,9 +429,9 @@ def test_everything_at_once(run, tmp_path):
     assert f"the paths in {table} are relative to {run.parent / 'data'}: add --root" in out
 
 
-def test_what_is_written_can_be_read_in_again(run, tmp_path):
+def test_what_is_written_can_be_read_in_again(run, tmp_path, tcsl_command):
     places = ["--table", tmp_path / "k.csv", "--links", tmp_path / "k", "--hub", tmp_path / "hub"]
-    assert call("export", run, "--method", "random", *places)[0] == 0
+    assert tcsl_command("export", run, "--method", "random", *places)[0] == 0
     columns = {"label": "species", "id": "key", "split": "part"}
     data = run.parent / "data"
     sources = [
@@ -462,17 +446,17 @@ def test_what_is_written_can_be_read_in_again(run, tmp_path):
     assert pixels[0] == pixels[1] == pixels[2]
 
 
-def test_another_methods_coreset_and_one_chosen_later(run, tmp_path):
-    assert call("export", run, "--ids", tmp_path / "random.txt", "--method", "random")[0] == 0
+def test_another_methods_coreset_and_one_chosen_later(run, tmp_path, tcsl_command):
+    assert tcsl_command("export", run, "--ids", tmp_path / "random.txt", "--method", "random")[0] == 0
     kept = pl.read_parquet(run / "coreset-random.parquet")["id"].to_list()
     assert (tmp_path / "random.txt").read_text().splitlines() == kept
-    assert call("select", run, "--ratio", "0.5", "--out", tmp_path / "half.parquet")[0] == 0
-    code, _, err = call("export", run, "--coreset", tmp_path / "half.parquet", "--table", tmp_path / "half.csv")
+    assert tcsl_command("select", run, "--ratio", "0.5", "--out", tmp_path / "half.parquet")[0] == 0
+    code, _, err = tcsl_command("export", run, "--coreset", tmp_path / "half.parquet", "--table", tmp_path / "half.csv")
     assert code == 0, err
     assert len(cells(tmp_path / "half.csv")) == 1 + 20
 
 
-def test_export_misused_is_one_clear_line(run, tmp_path):
+def test_export_misused_is_one_clear_line(run, tmp_path, tcsl_command):
     (tmp_path / "there.csv").write_text("mine")
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "summary.json").write_text("{}")
@@ -489,7 +473,7 @@ def test_export_misused_is_one_clear_line(run, tmp_path):
         ([run, "--ids", new, "--coreset", tmp_path / "none.parquet"], "none.parquet does not exist"),
         ([run, "--ids", new, "--coreset", tmp_path / "there.csv"], "there.csv is not a Parquet file"),
     ]:
-        code, out, err = call("export", *words)
+        code, out, err = tcsl_command("export", *words)
         assert code == 2, words
         assert err.startswith("error: "), words
         assert message in err, words
@@ -499,7 +483,7 @@ def test_export_misused_is_one_clear_line(run, tmp_path):
     assert (tmp_path / "there.csv").read_text() == "mine"
 
 
-def test_a_run_that_is_not_finished_has_no_coreset_yet(run, tmp_path):
+def test_a_run_that_is_not_finished_has_no_coreset_yet(run, tmp_path, tcsl_command):
     part = tmp_path / "part"
     shutil.copytree(run, part)
     for name in ("done", "result.json", "coreset.parquet", "scores.parquet"):
@@ -508,47 +492,50 @@ def test_a_run_that_is_not_finished_has_no_coreset_yet(run, tmp_path):
         (["--ids", tmp_path / "x"], "coreset of tcsl_cs"),
         (["--scores", tmp_path / "x.csv"], "scores"),
     ):
-        code, _, err = call("export", part, *words)
+        code, _, err = tcsl_command("export", part, *words)
         assert code == 2
         assert f"{part} has no {what} yet: it is not finished, go on with the same command and --resume" in err
 
 
-def test_a_run_without_any_coreset_or_scores(run, tmp_path):
+def test_a_run_without_any_coreset_or_scores(run, tmp_path, tcsl_command):
     source = run.parent / "data" / "t.csv"
     columns = ["--columns", "label=species,split=part"]
-    call("run", source, *columns, "--method", "cb_erm", "--out", tmp_path / "erm", *RUN)
+    tcsl_command("run", source, *columns, "--method", "cb_erm", "--out", tmp_path / "erm", *RUN)
     assert (
         "has no scores: no method that scores was run"
-        in call("export", tmp_path / "erm", "--scores", tmp_path / "s.csv")[2]
+        in tcsl_command("export", tmp_path / "erm", "--scores", tmp_path / "s.csv")[2]
     )
-    assert "make one with tcsl select, for --coreset" in call("export", tmp_path / "erm", "--ids", tmp_path / "x")[2]
+    assert (
+        "make one with tcsl select, for --coreset"
+        in tcsl_command("export", tmp_path / "erm", "--ids", tmp_path / "x")[2]
+    )
 
 
-def test_a_run_made_from_python_has_no_files_to_go_back_to(tmp_path):
+def test_a_run_made_from_python_has_no_files_to_go_back_to(tmp_path, tcsl_command):
     X, y = RNG.normal(size=(40, 3)), np.arange(40) % 2
     tcsl.debias((X, y), 0.5, settings={"train.epochs": 10}, out=tmp_path / "run")
     for form in ("--links", "--hub"):
-        code, _, err = call("export", tmp_path / "run", form, tmp_path / "x")
+        code, _, err = tcsl_command("export", tmp_path / "run", form, tmp_path / "x")
         assert code == 2
         assert "was made from Python on data that only the caller has; use run.coreset there" in err
-    assert call("export", tmp_path / "run", "--ids", tmp_path / "i.txt", "--table", tmp_path / "t.csv")[0] == 0
+    assert tcsl_command("export", tmp_path / "run", "--ids", tmp_path / "i.txt", "--table", tmp_path / "t.csv")[0] == 0
     kept = [int(line) for line in (tmp_path / "i.txt").read_text().splitlines()]
     assert cells(tmp_path / "t.csv")[1:] == [
         [str(i), str(y[i]), g] for i, g in zip(kept, [row[2] for row in cells(tmp_path / "t.csv")[1:]], strict=True)
     ]
 
 
-def test_a_table_that_changed_since_the_run_is_said(run, tmp_path):
+def test_a_table_that_changed_since_the_run_is_said(run, tmp_path, tcsl_command):
     data = tmp_path / "data"
     shutil.copytree(run.parent / "data", data)
     moved = tmp_path / "run"
     shutil.copytree(run, moved)
     config = (moved / "config.toml").read_text().replace(str(run.parent / "data"), str(data))
     (moved / "config.toml").write_text(config)
-    assert call("export", moved, "--table", tmp_path / "same.csv")[0] == 0
+    assert tcsl_command("export", moved, "--table", tmp_path / "same.csv")[0] == 0
     kept = pl.read_parquet(run / "coreset.parquet")["id"].to_list()
     lines = (data / "t.csv").read_text().splitlines()
     (data / "t.csv").write_text("\n".join(line for line in lines if f",{kept[0]}," not in line) + "\n")
-    code, _, err = call("export", moved, "--table", tmp_path / "k.csv")
+    code, _, err = tcsl_command("export", moved, "--table", tmp_path / "k.csv")
     assert code == 2
     assert "1 of the coreset's 12 ids are not in t.csv, or not with the label that they had: it has changed" in err

@@ -270,11 +270,23 @@ def test_the_last_layer_is_the_one_that_runs_last(method, tmp_path):
     ("net", "message"),
     [(Halved, "what Halved returns is not"), (NoLinear, "NoLinear has none")],
 )
-def test_a_net_without_a_last_layer_is_said_before_it_is_trained(method, net, message, tmp_path):
-    seen = []
+def test_a_net_without_a_last_layer_is_said_before_anything_is_made(method, net, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        debias(method, tmp_path / "run", net=net, report=seen.append)
-    assert not seen
+        debias(method, tmp_path / "run", net=net)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_last_layer_without_a_bias_is_not_for_dfr(tmp_path):
+    with pytest.raises(InputError, match="dfr fits the last layer with a bias, and the net's has none"):
+        debias("dfr", tmp_path / "run", net=lambda classes: nn.Linear(4, classes, bias=False))
+    assert not (tmp_path / "run").exists()
+
+
+def test_george_clusters_features_of_a_net_that_has_some_and_its_losses_of_any(tmp_path):
+    with pytest.raises(InputError, match="has no Linear layer"):
+        debias("george", tmp_path / "run", net=NoLinear, settings={**QUICK, "method.george.reduce": "pca"})
+    assert not (tmp_path / "run").exists()
+    debias("george", tmp_path / "run", net=NoLinear)
 
 
 def test_options_of_a_method_are_checked(tmp_path):
@@ -372,6 +384,17 @@ def test_ula_on_images_goes_on_to_the_same_bytes_where_it_is_stopped(stage, tmp_
     for file in files:
         assert file.read_bytes() == (tmp_path / "stopped" / "checkpoints" / file.name).read_bytes()
     assert not hooks_of(run.models["ula"])
+
+
+@pytest.mark.parametrize(("pretraining", "message"), [(1, "NoLinearOfDigits has none"), (0, "has no Linear layer")])
+def test_ula_needs_features_of_images_and_says_so_before_anything_is_made(pretraining, message, tmp_path):
+    class NoLinearOfDigits(NoLinear):
+        def forward(self, x):
+            return super().forward(x.mean((2, 3))[:, [0, 1, 2, 0]])
+
+    with pytest.raises(InputError, match=message):
+        on_digits("ula", tmp_path / "run", net=NoLinearOfDigits, **{"method.ula.pretraining": pretraining})
+    assert not (tmp_path / "run").exists()
 
 
 def test_ula_pretrains_a_net_whose_head_is_defined_first(tmp_path):

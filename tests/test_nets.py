@@ -152,6 +152,45 @@ def test_weights_from_a_file(tmp_path):
     assert torch.equal(net[1].fc.weight, again[1].fc.weight)
 
 
+class HeadFirst(nn.Module):
+    """A net that defines its layers in another order than it runs them."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.head = nn.Linear(7, classes)
+        self.body = nn.Linear(3 * 8 * 8, 7)
+
+    def forward(self, x):
+        return self.head(self.body(x.flatten(1)).relu())
+
+
+class Halved(HeadFirst):
+    """A net of which no layer gives the logits."""
+
+    def forward(self, x):
+        return super().forward(x) / 2
+
+
+def test_of_weights_from_a_file_the_layer_that_gives_the_logits_may_differ_and_no_other(tmp_path):
+    donor = HeadFirst(5).state_dict()
+    torch.save(donor, tmp_path / "w.pth")
+    net = build_net(HeadFirst, IMAGES, seed=0, weights=str(tmp_path / "w.pth"))[1]
+    assert torch.equal(net.body.weight, donor["body.weight"])
+    assert torch.equal(net.head.weight, build_net(HeadFirst, IMAGES, seed=0)[1].head.weight)
+    with pytest.raises(InputError, match=r"2 of its 4 tensors are missing or have another shape, such as head\.weight"):
+        build_net(Halved, IMAGES, seed=0, weights=str(tmp_path / "w.pth"))
+    torch.save({name: tensor for name, tensor in donor.items() if name.startswith("head")}, tmp_path / "head.pth")
+    with pytest.raises(InputError, match=r"2 of its 4 tensors are missing or have another shape, such as body\.weight"):
+        build_net(HeadFirst, IMAGES, seed=0, weights=str(tmp_path / "head.pth"))
+
+
+def test_rows_keep_their_own_normalisation_with_weights_from_a_file(tmp_path):
+    donor = build_net("mlp", ROWS, seed=1)
+    torch.save(donor[1].state_dict(), tmp_path / "w.pth")
+    net = build_net("mlp", ROWS, seed=0, weights=str(tmp_path / "w.pth"))
+    assert torch.equal(net[0](ROWS.inputs), donor[0](ROWS.inputs))
+
+
 def test_weights_that_do_not_fit_are_refused(tmp_path):
     from safetensors.torch import save_file
     from torchvision.models import resnet18

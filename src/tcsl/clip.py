@@ -19,21 +19,19 @@ from tcsl.training.views import logits_of
 from tcsl.types import FloatArray
 
 
-def embed_clip(feed: Feed, name: str, weights: str) -> FloatArray:
-    """Return CLIP's embedding of the images, (n, d) float32, as the model gives it: rows are not scaled to length 1.
+def embed_clip(net: ClipImages, feed: Feed) -> FloatArray:
+    """Return CLIP's embedding of the images, (n, d) float32, as the model gives it: rows are not scaled to length 1."""
+    return np.asarray(logits_of(feed.hardware.place(net), feed).cpu().numpy(), np.float32)
+
+
+def load_clip(name: str, weights: str) -> ClipImages:
+    """Return a CLIP model with its weights, on the CPU.
 
     Parameters
     ----------
     name : a model of open_clip, such as ViT-B-32
     weights : one of its published sets, such as laion2b_s34b_b79k, or a file that has been downloaded
     """
-    check_images(feed.inputs)
-    net = feed.hardware.place(ClipImages(load_clip(name, weights)))
-    return np.asarray(logits_of(net, feed).cpu().numpy(), np.float32)
-
-
-def load_clip(name: str, weights: str) -> nn.Module:
-    """Return a CLIP model with its weights, on the CPU."""
     try:
         import open_clip
     except ImportError:
@@ -47,7 +45,7 @@ def load_clip(name: str, weights: str) -> nn.Module:
             f"exists; got {weights!r}"
         )
     try:
-        model: nn.Module = open_clip.create_model(name, pretrained=str(weights))
+        model = open_clip.create_model(name, pretrained=str(weights))
     except Exception as error:  # the library raises many kinds: networks, damaged files, weights of another model
         line = shown(str(error).strip().split("\n")[0], 300).rstrip(".") or type(error).__name__
         raise InputError(
@@ -55,7 +53,7 @@ def load_clip(name: str, weights: str) -> nn.Module:
             "download the weights elsewhere (huggingface.co has them) and give the file's path as weights; or make the "
             "embedding elsewhere and give it as .npy or .parquet"
         ) from None
-    return model
+    return ClipImages(model)
 
 
 class ClipImages(nn.Module):

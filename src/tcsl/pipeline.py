@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
+from tcsl.types import FloatArray
+
+Need: TypeAlias = Literal["train groups", "val", "val groups"]  # what a method may be handed beside labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class Job:
     ----------
     val : the validation set, for methods that declare it
     judge : what `train.model_selection` chooses a final model's epoch by, for `watched` and not for methods
+    embeddings : by name, what is loaded to make them and then their rows, which all methods of a run share
     """
 
     feed: Feed
@@ -42,17 +46,21 @@ class Job:
     report: Report | None = None
     val: Dataset | None = None
     judge: Judge | None = None
+    embeddings: dict[str, FloatArray | Callable[[Feed], FloatArray]] = field(default_factory=dict)
 
     @property
     def data(self) -> Dataset:
         """The training set."""
         return self.feed.data
 
-    def hiding(self, *, groups: bool = True, val: bool = True, val_groups: bool = True) -> Job:
-        """Return the same job with the training set's groups, the validation set, or its groups hidden."""
-        feed = replace(self.feed, data=self.data.without_groups()) if groups else self.feed
-        kept = None if val or self.val is None else self.val
-        return replace(self, feed=feed, val=kept.without_groups() if kept and val_groups else kept)
+    def hiding(self, *, but: Collection[Need] = ()) -> Job:
+        """Return the same job with all groups and the validation set hidden, but for what is named."""
+        data, val = self.data, self.val
+        if "train groups" not in but:
+            data = data.without_groups()
+        if "val groups" not in but:
+            val = val.without_groups() if val is not None and "val" in but else None
+        return replace(self, feed=replace(self.feed, data=data), val=val)
 
     def fresh_net(self, stage: str) -> nn.Module:
         """Return an untrained net; the same seed and stage give the same weights."""

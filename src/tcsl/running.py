@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,18 +22,18 @@ from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
-from tcsl.methods.base import Method, Outcome, check_needs, check_options, run_method
+from tcsl.methods.base import Method, Outcome, check_method, check_needs, check_options, run_method
 from tcsl.model_selection import judge_of, judged_facts, judged_on, judging_steps, model_facts
 from tcsl.pipeline import Job, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores
-from tcsl.selection.quota import quota
+from tcsl.selection.quota import check_quota
 from tcsl.training.augment import check_inputs
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
-from tcsl.training.nets import NetFactory, build_net
+from tcsl.training.nets import NetFactory
 from tcsl.training.views import logits_of
 from tcsl.types import Progress
 
@@ -93,9 +93,8 @@ def run_methods(
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     check_options(settings)
     for name in methods:
-        check_needs(name, settings, train_set, val_set)
-    if settings.select.ratio != "auto":
-        quota(settings.select.ratio, len(train_set))
+        check_needs(name, train_set, val_set)
+    check_quota(settings.select.ratio, len(train_set))
     judged = judged_on(settings, train_set, val_set, val_iid)
     check_shapes(train_set, ("test", test_set), ("validation", val_set), ("validation", judged))
     path = Path(out) if out is not None else default_path(settings, train_set)
@@ -107,10 +106,20 @@ def run_methods(
     if val_set is not None and any({"val", "val groups"} & set(method.needs) for method in methods.values()):
         work["val"] = [val_set.fingerprint, val_set.groups.digest if val_set.groups else None]
     work |= judged_facts(settings, judged)
-    with opened_job(train_set, settings, net=net, work=work, path=path, resume=resume, report=report) as job:
+    with opened_job(
+        train_set,
+        settings,
+        net=net,
+        work=work,
+        path=path,
+        val_set=val_set,
+        methods=methods.values(),
+        resume=resume,
+        report=report,
+    ) as job:
         folder = job.folder
         assert folder is not None
-        whole = replace(job, val=val_set, judge=judge_of(job, judged))
+        whole = replace(job, judge=judge_of(job, judged))
         outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
@@ -139,6 +148,22 @@ def run_methods(
         return Run(path, folder.result(), models)
 
 
+def run_splits(
+    splits: Splits, settings: Settings, *, out: Path, resume: bool = False, report: Report | None = None
+) -> Run:
+    """Run every method of the settings on a dataset as it was loaded."""
+    return run_methods(
+        splits.train,
+        splits.evaluation,
+        settings,
+        val_set=splits.validation,
+        val_iid=splits.val_iid,
+        out=out,
+        resume=resume,
+        report=report,
+    )
+
+
 def check_shapes(train_set: Dataset, *others: tuple[str, Dataset | None]) -> None:
     """Refuse other sets whose inputs are not of the training inputs' shape."""
     for what, other in others:
@@ -163,6 +188,8 @@ def opened_job(
     net: str | NetFactory | None,
     work: dict[str, Any],
     path: Path | None,
+    val_set: Dataset | None = None,
+    methods: Collection[Method] = (),
     resume: bool = False,
     report: Report | None = None,
 ) -> Iterator[Job]:
@@ -171,11 +198,9 @@ def opened_job(
     Parameters
     ----------
     work : what is done with the data; a folder in which something else was done is refused
+    methods : which must be able to work with the data and the net, or nothing is made
     """
     hardware = choose(settings.device)
-    factory = net if net is not None else settings.train.net
-    # A net that does not fit is said before anything is made.
-    build_net(factory, train_set, seed=0, pretrained=settings.train.pretrained, weights=settings.train.weights)
     check_inputs(settings.train.augment, train_set.inputs)
     folder: RunFolder | None = None
 
@@ -186,16 +211,25 @@ def opened_job(
             report(epoch)
 
     with settled(settings.device):
+        feed = Feed.of(train_set, hardware, how=settings.device.feed)
+        job = Job(feed, settings, net if net is not None else settings.train.net, report=tell, val=val_set)
+        _check_net(job, methods)
         if path is not None:
             facts = {**work, **_data_facts(train_set)}
             folder = RunFolder.open(path, settings, facts, resume=resume, environment=describe_environment())
         try:
-            feed = Feed.of(train_set, hardware, how=settings.device.feed)
             _log.info(feed.describe())
-            yield Job(feed, settings, factory, folder, tell)
+            yield replace(job, folder=folder)
         finally:
             if folder is not None:
                 folder.close()
+
+
+def _check_net(job: Job, methods: Collection[Method]) -> None:
+    """Build a net, which says where it does not fit the data, and ask the methods; it is let go afterwards."""
+    net = job.feed.hardware.place(job.fresh_net("final"))
+    for method in methods:
+        check_method(method, job, net)
 
 
 def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:

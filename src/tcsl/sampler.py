@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_random_state, validate_data
 from tcsl.api import score
 from tcsl.data.dataset import make_dataset
 from tcsl.selection.coreset import select
-from tcsl.selection.quota import Ratio, quota
+from tcsl.selection.quota import Ratio, check_quota
 from tcsl.types import AnyArray, FloatArray, IntArray
 
 
@@ -72,8 +72,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         self.classes_, encoded = np.unique(y, return_inverse=True)
         data = make_dataset(torch.from_numpy(X), torch.from_numpy(encoded.astype(np.int64)), name="X, y")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        if self.ratio != "auto":
-            quota(self.ratio, len(X))
+        check_quota(self.ratio, len(X))
         overrides = dict(self.settings or {}) | ({} if self.epochs is None else {"train.epochs": self.epochs})
         scores = score(data, net=self.net, profile=self.profile, settings=overrides, seed=seed)
         coreset = select(scores, ratio=self.ratio, profile=self.profile, settings=overrides, seed=seed)

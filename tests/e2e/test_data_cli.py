@@ -13,7 +13,6 @@ import sys
 import tarfile
 import threading
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,7 +22,6 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from tcsl.cli import main
 from tcsl.data import download
 from tcsl.data.build_metashift import MAJORITY, MINORITY
 from tcsl.data.download import Remote
@@ -33,20 +31,6 @@ from tcsl.registry import DATASETS
 
 RNG = np.random.default_rng(0)
 TRAINING = ["--set", "train.epochs=10", "--set", "device.threads=1", "--device", "cpu", "--quiet"]
-
-
-def call(*words):
-    """Run a command in this process and return its exit code, output and errors."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["tcsl", *map(str, words)])
-        patch.setenv("COLUMNS", "80")
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-    return code, out.getvalue(), err.getvalue()
 
 
 def plain(text):
@@ -119,9 +103,9 @@ def data(tmp_path_factory):
 @pytest.mark.parametrize(
     "source", ["folder", "t.csv", "t.tsv", "t.parquet", "t.jsonl", "t.npz", "hub", "shards", "hf:hub"]
 )
-def test_check_tells_the_same_of_every_kind_of_source(data, source, monkeypatch):
+def test_check_tells_the_same_of_every_kind_of_source(data, source, monkeypatch, tcsl_command):
     monkeypatch.chdir(data)
-    code, out, err = call("data", "check", source)
+    code, out, err = tcsl_command("data", "check", source)
     assert code == 0, err
     assert all(len(line) <= 80 for line in out.splitlines())
     shown = plain(out)
@@ -133,7 +117,7 @@ def test_check_tells_the_same_of_every_kind_of_source(data, source, monkeypatch)
     assert "duplicates 0 exact copies" in shown
     assert "memory 7.7 kB of decoded training inputs" in shown
     assert "a run takes about" in shown
-    code, out, _ = call("data", "check", source, "--json")
+    code, out, _ = tcsl_command("data", "check", source, "--json")
     report = json.loads(out)
     assert code == 0
     assert (report["samples"], report["classes"]) == (60, {"a": 30, "b": 30})
@@ -149,34 +133,34 @@ def test_check_tells_the_same_of_every_kind_of_source(data, source, monkeypatch)
         assert report["groups"] == {"a, x": 16, "a, y": 4, "b, x": 4, "b, y": 16}
 
 
-def test_check_ends_with_1_where_something_is_wrong(data, tmp_path):
+def test_check_ends_with_1_where_something_is_wrong(data, tmp_path, tcsl_command):
     folder = tmp_path / "folder"
     shutil.copytree(data / "folder", folder)
     shutil.copy(folder / "train" / "a" / "00.png", folder / "train" / "a" / "again.png")
-    assert call("data", "check", folder)[0] == 0  # a copy beside its like does no harm
+    assert tcsl_command("data", "check", folder)[0] == 0  # a copy beside its like does no harm
     shutil.copy(folder / "train" / "a" / "00.png", folder / "test" / "a" / "leak.png")
-    code, out, _ = call("data", "check", folder)
+    code, out, _ = tcsl_command("data", "check", folder)
     assert code == 1
     assert "2 exact copies; across splits 1, across labels 0" in plain(out)
     (folder / "test" / "a" / "leak.png").write_bytes(b"")
-    code, out, _ = call("data", "check", folder, "--json")
+    code, out, _ = tcsl_command("data", "check", folder, "--json")
     assert code == 1
     assert json.loads(out)["bad"]["first"] == [["test/a/leak.png", "is empty (0 bytes)"]]
 
 
-def test_check_without_images_needs_none(data, tmp_path):
+def test_check_without_images_needs_none(data, tmp_path, tcsl_command):
     table = tmp_path / "t.csv"
     shutil.copy(data / "t.csv", table)  # the images are elsewhere
-    code, out, _ = call("data", "check", table, "--no-images")
+    code, out, _ = tcsl_command("data", "check", table, "--no-images")
     assert code == 0
     assert "images not opened" in plain(out)
     assert "classes a: 30; b: 30" in plain(out)
-    code, _, err = call("data", "check", table)
+    code, _, err = tcsl_command("data", "check", table)
     assert code == 2
     assert "none of its 60 files is in" in err
 
 
-def test_check_of_known_datasets(tmp_path):
+def test_check_of_known_datasets(tmp_path, tcsl_command):
     birds = tmp_path / "waterbirds_v1.0"
     birds.mkdir()
     lines = ["img_id,img_filename,y,split,place,place_filename"]
@@ -185,11 +169,11 @@ def test_check_of_known_datasets(tmp_path):
         lines.append(f"{i + 1},{i}.jpg,{y},{split},{place},x")
         (birds / f"{i}.jpg").write_bytes(encoded(picture(y, place, side=20 + i), "jpeg"))
     (birds / "metadata.csv").write_text("\n".join(lines) + "\n")
-    code, _, err = call("data", "check", "waterbirds", "--root", tmp_path)
+    code, _, err = tcsl_command("data", "check", "waterbirds", "--root", tmp_path)
     assert code == 2
     assert "is not the official one" in err
     small = ["--set", "data.options.check=false", "--set", "train.net=small_cnn"]
-    code, out, err = call("data", "check", "waterbirds", "--root", tmp_path, *small)
+    code, out, err = tcsl_command("data", "check", "waterbirds", "--root", tmp_path, *small)
     assert code == 0, err
     shown = plain(out)
     assert "classes landbird: 12; waterbird: 12" in shown
@@ -198,13 +182,13 @@ def test_check_of_known_datasets(tmp_path):
     assert "small_cnn, 300 epochs" in shown  # the dataset's own settings
     assert f"memory {8 * 3 * 224 * 224 / 1e6:.1f} MB" in shown  # what a run makes of them
     (birds / "3.jpg").unlink()
-    code, out, _ = call("data", "check", "waterbirds", "--root", tmp_path, *small)
+    code, out, _ = tcsl_command("data", "check", "waterbirds", "--root", tmp_path, *small)
     assert code == 1
     assert "3.jpg is missing" in plain(out)
 
 
-def test_check_of_datasets_that_are_made(tmp_path):
-    code, out, err = call("data", "check", "digits", "--set", "data.options.per_class=20")
+def test_check_of_datasets_that_are_made(tmp_path, tcsl_command):
+    code, out, err = tcsl_command("data", "check", "digits", "--set", "data.options.per_class=20")
     assert code == 0, err
     assert "splits train: 200; val: 3,000; test: 12,970" in plain(out)
     assert "input shape 3 x 8 x 8, uint8" in plain(out)
@@ -217,7 +201,7 @@ def test_check_of_datasets_that_are_made(tmp_path):
             (raw / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + array.tobytes(), 1))
     options = [word for one in ("check=false", "size=300", "alpha=0.9") for word in ("--set", f"data.options.{one}")]
     words = ["--root", tmp_path, *options, "--set", "train.net=small_cnn", "--json"]
-    code, out, err = call("data", "check", "cmnist", *words)
+    code, out, err = tcsl_command("data", "check", "cmnist", *words)
     assert code == 0, err
     assert json.loads(out)["splits"] == {"train": 300, "val": 100, "test": 100}
 
@@ -225,11 +209,11 @@ def test_check_of_datasets_that_are_made(tmp_path):
 # --- runs on one's own files ---
 
 
-def test_models_are_not_evaluated_on_data_that_have_changed(data, tmp_path):
+def test_models_are_not_evaluated_on_data_that_have_changed(data, tmp_path, tcsl_command):
     """A label that was mended since the run would give another accuracy under the run's name."""
     shutil.copytree(data, tmp_path / "data")
     table = tmp_path / "data" / "t.csv"
-    assert call("run", table, "--out", tmp_path / "run", "--method", "cb_erm", *TRAINING)[0] == 0
+    assert tcsl_command("run", table, "--out", tmp_path / "run", "--method", "cb_erm", *TRAINING)[0] == 0
     lines = table.read_text().splitlines()
     head = lines[0].split(",")
     label, split = head.index("label"), head.index("split")
@@ -237,64 +221,66 @@ def test_models_are_not_evaluated_on_data_that_have_changed(data, tmp_path):
     cells = lines[at].split(",")
     cells[label] = next(one.split(",")[label] for one in lines[1:] if one.split(",")[label] != cells[label])
     table.write_text("\n".join([*lines[:at], ",".join(cells), *lines[at + 1 :]]) + "\n")
-    code, _, err = call("evaluate", tmp_path / "run")
+    code, _, err = tcsl_command("evaluate", tmp_path / "run")
     assert code == 2
     assert "the test data of" in err
     assert "have changed since the run" in err
 
 
-def test_a_table_from_first_look_to_model_from_another_folder(data, tmp_path, monkeypatch):
+def test_a_table_from_first_look_to_model_from_another_folder(data, tmp_path, monkeypatch, tcsl_command):
     """With a relative path; later commands are given in other folders."""
     monkeypatch.chdir(data / "img")
     run = tmp_path / "run"
     words = ["run", "../t.csv", "--ratio", "0.3", "--out", run, *TRAINING]
-    code, out, err = call(*words)
+    code, out, err = tcsl_command(*words)
     assert code == 0, err
     assert "TCSL-CS" in out
     result = (run / "result.json").read_bytes()
-    assert call(*words)[0] == 2  # it is there
+    assert tcsl_command(*words)[0] == 2  # it is there
     monkeypatch.chdir(tmp_path)
-    code, out, err = call("run", os.path.relpath(data / "t.csv"), *words[2:], "--resume")  # the same table
+    code, out, err = tcsl_command("run", os.path.relpath(data / "t.csv"), *words[2:], "--resume")  # the same table
     assert code == 0, err
     assert (run / "result.json").read_bytes() == result
-    assert "WGA" in call("show", "run")[1]
-    code, out, err = call("evaluate", "run", "--json")
+    assert "WGA" in tcsl_command("show", "run")[1]
+    code, out, err = tcsl_command("evaluate", "run", "--json")
     assert code == 0, err
     stored = json.loads(result)["evaluation"]["tcsl_cs"]
     assert json.loads(out)["tcsl_cs"]["average"] == stored["average"]
     coreset = ["--coreset", run / "coreset-random.parquet"]
     assert (
-        call("run", data / "t.csv", "--method", "random", "--ratio", "0.3", "--out", run.with_name("r"), *TRAINING)[0]
+        tcsl_command(
+            "run", data / "t.csv", "--method", "random", "--ratio", "0.3", "--out", run.with_name("r"), *TRAINING
+        )[0]
         == 0
     )
     coreset = ["--coreset", "r/coreset-random.parquet"]
-    code, out, err = call("train", data / "t.csv", *coreset, "--out", "model", *TRAINING, "--json")
+    code, out, err = tcsl_command("train", data / "t.csv", *coreset, "--out", "model", *TRAINING, "--json")
     assert code == 0, err
     assert json.loads(out)["final"]["n"] == 10
-    assert json.loads(call("evaluate", "model", "--json")[1])["final"] == json.loads(out)["final"]
-    code, out, err = call("score", data / "t.csv", "--out", "scores", *TRAINING)
+    assert json.loads(tcsl_command("evaluate", "model", "--json")[1])["final"] == json.loads(out)["final"]
+    code, out, err = tcsl_command("score", data / "t.csv", "--out", "scores", *TRAINING)
     assert code == 0, err
     assert "scored 40 samples" in out
     assert (tmp_path / "scores" / "scores.parquet").read_bytes() == (run / "scores.parquet").read_bytes()
 
 
 @pytest.mark.parametrize("source", ["folder", "t.npz", "hub", "shards"])
-def test_every_other_kind_of_source_is_scored(data, source, tmp_path):
-    code, out, err = call("score", data / source, "--out", tmp_path / "run", *TRAINING)
+def test_every_other_kind_of_source_is_scored(data, source, tmp_path, tcsl_command):
+    code, out, err = tcsl_command("score", data / source, "--out", tmp_path / "run", *TRAINING)
     assert code == 0, err
     assert "scored 40 samples" in out
     assert pl.read_parquet(tmp_path / "run" / "scores.parquet")["id"].n_unique() == 40
 
 
-def test_bad_samples_stop_a_run_or_are_left_out_and_recorded(data, tmp_path):
+def test_bad_samples_stop_a_run_or_are_left_out_and_recorded(data, tmp_path, tcsl_command):
     shutil.copytree(data, tmp_path / "data")
     (tmp_path / "data" / "img" / "04.png").write_bytes(b"text")
     words = ["score", tmp_path / "data" / "t.csv", "--out", tmp_path / "run", *TRAINING]
-    code, _, err = call(*words)
+    code, _, err = tcsl_command(*words)
     assert code == 2
     assert "1 bad sample: img/04.png is not an image. Mend it, or leave it out with --on-bad skip" in err
     assert not (tmp_path / "run").exists()
-    code, out, err = call(*words, "--on-bad", "skip")
+    code, out, err = tcsl_command(*words, "--on-bad", "skip")
     assert code == 0, err
     assert "scored 39 samples" in out
     assert "left out 1 bad sample: img/04.png is not an image" in err
@@ -388,41 +374,43 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_get_downloads_over_a_line_that_drops_unpacks_and_is_done(site, archives, data, tmp_path, monkeypatch):
+def test_get_downloads_over_a_line_that_drops_unpacks_and_is_done(
+    site, archives, data, tmp_path, monkeypatch, tcsl_command
+):
     site.files.update(archives)
     site.drops["two.tar.gz"] = 100_000
     monkeypatch.setitem(DATASETS._places, "toy", toy(site))
-    assert json.loads(call("data", "list", "--root", tmp_path, "--json")[1])["toy"] == {
+    assert json.loads(tcsl_command("data", "list", "--root", tmp_path, "--json")[1])["toy"] == {
         "title": "a toy",
         "present": False,
     }
-    code, out, err = call("data", "get", "toy", "--root", tmp_path)
+    code, out, err = tcsl_command("data", "get", "toy", "--root", tmp_path)
     assert code == 0, err
     assert f"toy is here, in {tmp_path}: tcsl run toy --root {tmp_path}" in out
     found = contents(tmp_path / "toy" / "images")
     del found["noise"]
     assert found == contents(data / "folder")  # and nothing else: no archive, no part, no lock
     assert site.seen == [("one.tar.gz", None), ("two.tar.gz", None), ("two.tar.gz", "bytes=100000-")]
-    assert json.loads(call("data", "list", "--root", tmp_path, "--json")[1])["toy"]["present"]
-    code, out, _ = call("data", "get", "toy", "--root", tmp_path)  # again: nothing to do
+    assert json.loads(tcsl_command("data", "list", "--root", tmp_path, "--json")[1])["toy"]["present"]
+    code, out, _ = tcsl_command("data", "get", "toy", "--root", tmp_path)  # again: nothing to do
     assert (code, len(site.seen)) == (0, 3)
     assert "toy is here" in out
-    code, out, err = call("data", "check", "toy", "--root", tmp_path, "--no-images")
+    code, out, err = tcsl_command("data", "check", "toy", "--root", tmp_path, "--no-images")
     assert "splits train: 40; val: 10; test: 10" in plain(out), err
 
 
-def test_a_wrong_checksum_is_said_and_nothing_is_unpacked(site, archives, tmp_path, monkeypatch):
+def test_a_wrong_checksum_is_said_and_nothing_is_unpacked(site, archives, tmp_path, monkeypatch, tcsl_command):
     site.files.update(archives)
     monkeypatch.setitem(DATASETS._places, "toy", toy(site))
     site.files["one.tar.gz"] = archives["two.tar.gz"]
-    code, out, err = call("data", "get", "toy", "--root", tmp_path)
+    code, out, err = tcsl_command("data", "get", "toy", "--root", tmp_path)
     assert code == 2
     assert out == ""
     assert "one.tar.gz: it is not the file it should be: expected sha256:" in err
     assert "or download it by hand to" in err
     assert not list(tmp_path.rglob("*.png"))
     site.files.update(archives)
-    assert call("data", "get", "toy", "--root", tmp_path)[0] == 0
+    assert tcsl_command("data", "get", "toy", "--root", tmp_path)[0] == 0
 
 
 SCRIPT = """
@@ -441,7 +429,7 @@ main()
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
-def test_a_get_that_was_stopped_goes_on(site, archives, tmp_path, kill, monkeypatch):
+def test_a_get_that_was_stopped_goes_on(site, archives, tmp_path, kill, monkeypatch, tcsl_command):
     site.files.update(archives)
     site.drops["two.tar.gz"] = 100_000
     site.go_on.clear()  # it keeps silent after these bytes
@@ -459,7 +447,7 @@ def test_a_get_that_was_stopped_goes_on(site, archives, tmp_path, kill, monkeypa
     if kill == signal.SIGINT:
         assert process.returncode == 130
     monkeypatch.setitem(DATASETS._places, "toy", toy(site))
-    code, out, err = call(*words)
+    code, out, err = tcsl_command(*words)
     assert code == 0, err
     assert "toy is here" in out
     # The archive that had come is not asked for again, the other goes on.
@@ -468,9 +456,9 @@ def test_a_get_that_was_stopped_goes_on(site, archives, tmp_path, kill, monkeypa
     assert not list(tmp_path.rglob("*.tar.gz*"))
 
 
-def test_what_is_got_by_hand_is_said_and_ends_with_1(site, archives, tmp_path, monkeypatch):
+def test_what_is_got_by_hand_is_said_and_ends_with_1(site, archives, tmp_path, monkeypatch, tcsl_command):
     for name in ("metashift", "urbancars", "urbancars_b"):
-        code, out, err = call("data", "get", name, "--root", tmp_path)
+        code, out, err = tcsl_command("data", "get", name, "--root", tmp_path)
         assert (code, err) == (1, "")
         assert out.startswith(f"{name} is not in {tmp_path} yet: ")
         assert "tcsl data build" in out or f"Put the folders that it writes into {tmp_path}/urbancars" in out
@@ -479,35 +467,39 @@ def test_what_is_got_by_hand_is_said_and_ends_with_1(site, archives, tmp_path, m
     known = toy(site, markers=("toy/by-hand.csv",), by_hand="put by-hand.csv into ROOT/toy")
     monkeypatch.setitem(DATASETS._places, "toy", known)
     for _ in range(2):
-        code, out, _ = call("data", "get", "toy", "--root", tmp_path)
+        code, out, _ = tcsl_command("data", "get", "toy", "--root", tmp_path)
         assert code == 1
         assert f"toy is not in {tmp_path} yet: put by-hand.csv into {tmp_path}/toy" in out
     assert len(site.seen) == 2
 
 
-def test_an_archive_that_does_not_hold_the_dataset_is_said(site, archives, tmp_path, monkeypatch):
+def test_an_archive_that_does_not_hold_the_dataset_is_said(site, archives, tmp_path, monkeypatch, tcsl_command):
     site.files.update(archives)
     monkeypatch.setitem(DATASETS._places, "toy", toy(site, markers=("toy/other",)))
-    code, out, _ = call("data", "get", "toy", "--root", tmp_path)
+    code, out, _ = tcsl_command("data", "get", "toy", "--root", tmp_path)
     assert code == 1
     assert f"{tmp_path}/toy/other is missing" in out
 
 
-def test_digits_need_nothing(tmp_path):
-    assert call("data", "get", "digits", "--root", tmp_path) == (0, "digits needs no files: tcsl run digits\n", "")
+def test_digits_need_nothing(tmp_path, tcsl_command):
+    assert tcsl_command("data", "get", "digits", "--root", tmp_path) == (
+        0,
+        "digits needs no files: tcsl run digits\n",
+        "",
+    )
 
 
-def test_list_shows_what_is_known_and_here(tmp_path):
+def test_list_shows_what_is_known_and_here(tmp_path, tcsl_command):
     (tmp_path / "waterbirds_v1.0").mkdir()
     (tmp_path / "waterbirds_v1.0" / "metadata.csv").touch()
-    code, out, _ = call("data", "list", "--root", tmp_path)
+    code, out, _ = tcsl_command("data", "list", "--root", tmp_path)
     assert code == 0
     assert all(len(line) <= 80 for line in out.splitlines())
     shown = plain(out)
     assert "waterbirds yes birds on land or water" in shown
     assert "digits yes coloured" in shown
     assert "cmnist no digits in colours" in shown
-    found = json.loads(call("data", "list", "--root", tmp_path, "--json")[1])
+    found = json.loads(tcsl_command("data", "list", "--root", tmp_path, "--json")[1])
     assert {name for name, one in found.items() if one["present"]} == {"digits", "waterbirds"}
     assert set(found) == set(DATASETS.names())
 
@@ -515,25 +507,25 @@ def test_list_shows_what_is_known_and_here(tmp_path):
 # --- cache ---
 
 
-def test_the_cache_is_shown_and_emptied(data, tmp_path, monkeypatch):
+def test_the_cache_is_shown_and_emptied(data, tmp_path, monkeypatch, tcsl_command):
     monkeypatch.setenv("TCSL_CACHE", str(tmp_path / "cache"))
     empty = {"folder": str(tmp_path / "cache"), "entries": 0, "bytes": 0, "freed": 0}
-    assert json.loads(call("data", "cache", "--json")[1]) == empty
-    assert "deleted 0" in call("data", "cache", "--clear")[1]
-    assert call("score", data / "t.csv", "--out", tmp_path / "run", *TRAINING)[0] == 0
-    found = json.loads(call("data", "cache", "--json")[1])
+    assert json.loads(tcsl_command("data", "cache", "--json")[1]) == empty
+    assert "deleted 0" in tcsl_command("data", "cache", "--clear")[1]
+    assert tcsl_command("score", data / "t.csv", "--out", tmp_path / "run", *TRAINING)[0] == 0
+    found = json.loads(tcsl_command("data", "cache", "--json")[1])
     assert found == empty | {"entries": 1, "bytes": 40 * 8 * 8 * 3}  # scores need no more than the training set
-    assert f"1 decoded set, 7.7 kB, in {tmp_path / 'cache'} (TCSL_CACHE)" in call("data", "cache")[1]
-    assert json.loads(call("data", "cache", "--clear", "--json")[1])["freed"] >= 40 * 8 * 8 * 3
+    assert f"1 decoded set, 7.7 kB, in {tmp_path / 'cache'} (TCSL_CACHE)" in tcsl_command("data", "cache")[1]
+    assert json.loads(tcsl_command("data", "cache", "--clear", "--json")[1])["freed"] >= 40 * 8 * 8 * 3
     assert list((tmp_path / "cache").iterdir()) == []
-    assert call("evaluate", tmp_path / "run")[0] == 2  # scores only: but the images were decoded again
-    assert json.loads(call("data", "cache", "--json")[1])["entries"] == 3
+    assert tcsl_command("evaluate", tmp_path / "run")[0] == 2  # scores only: but the images were decoded again
+    assert json.loads(tcsl_command("data", "cache", "--json")[1])["entries"] == 3
 
 
 # --- build ---
 
 
-def test_build_waterbirds_from_its_sources(tmp_path):
+def test_build_waterbirds_from_its_sources(tmp_path, tcsl_command):
     cub, places = tmp_path / "CUB_200_2011", tmp_path / "places"
     names = [f"{species}/{i:02}.jpg" for species in ("001.Gull", "002.Cardinal") for i in range(20)]
     for name in names:
@@ -548,26 +540,26 @@ def test_build_waterbirds_from_its_sources(tmp_path):
         for i in range(15):
             (places / "data_large" / category / f"{i}.jpg").write_bytes(encoded(picture(0, 2, side=12), "jpeg"))
     words = ["data", "build", "waterbirds", "--cub", cub, "--places", places, "--root", tmp_path / "root"]
-    code, out, err = call(*words)
+    code, out, err = tcsl_command(*words)
     assert code == 0, err
     made = tmp_path / "root" / "waterbirds_v1.0"
     assert out == f"waterbirds is in {made}: tcsl run waterbirds --root {tmp_path / 'root'}\n"
     before = contents(made)
     assert len(before) == 1 + 3 * 40
-    assert call(*words)[0] == 0
+    assert tcsl_command(*words)[0] == 0
     assert contents(made) == before
-    assert "waterbirds is here" in call("data", "get", "waterbirds", "--root", tmp_path / "root")[1]
+    assert "waterbirds is here" in tcsl_command("data", "get", "waterbirds", "--root", tmp_path / "root")[1]
     small = ["--set", "data.options.check=false", "--set", "train.net=small_cnn"]
-    code, out, err = call("data", "check", "waterbirds", "--root", tmp_path / "root", *small, "--json")
+    code, out, err = tcsl_command("data", "check", "waterbirds", "--root", tmp_path / "root", *small, "--json")
     assert json.loads(out)["samples"] == 40, err
-    code, _, err = call(*words[:3], "--cub", tmp_path, *words[5:])
+    code, _, err = tcsl_command(*words[:3], "--cub", tmp_path, *words[5:])
     assert code == 0  # all is there: the sources are not needed
-    code, _, err = call(*words[:3], "--cub", tmp_path, "--places", places, "--root", tmp_path / "other")
+    code, _, err = tcsl_command(*words[:3], "--cub", tmp_path, "--places", places, "--root", tmp_path / "other")
     assert code == 2
     assert "give the unpacked CUB_200_2011 with --cub" in err
 
 
-def test_build_metashift_from_its_sources(tmp_path):
+def test_build_metashift_from_its_sources(tmp_path, tcsl_command):
     groups = MINORITY | MAJORITY
     subsets = {f"{group[:3]}({thing})": set() for group in groups for thing in groups[group].split(", ")}
     for number, (group, size) in enumerate(zip(groups, (294, 294, 994, 994), strict=True), start=1):
@@ -581,11 +573,11 @@ def test_build_metashift_from_its_sources(tmp_path):
     for image in set().union(*subsets.values()):
         os.link(tmp_path / "image.jpg", images / f"{image}.jpg")
     words = ["--images", images, "--metadata", tmp_path / "subsets.pkl", "--root", tmp_path / "root"]
-    code, out, err = call("data", "build", "metashift", *words)
+    code, out, err = tcsl_command("data", "build", "metashift", *words)
     assert code == 0, err
     made = tmp_path / "root" / "MetaShift-subpopulation-shift"
     assert out == f"metashift is in {made}: tcsl run metashift --root {tmp_path / 'root'}\n"
-    code, out, err = call("data", "check", "metashift", "--root", tmp_path / "root", "--no-images", "--json")
+    code, out, err = tcsl_command("data", "check", "metashift", "--root", tmp_path / "root", "--no-images", "--json")
     assert code == 0, err
     assert json.loads(out)["groups"] == {
         "cat, indoor": 750,
@@ -593,9 +585,13 @@ def test_build_metashift_from_its_sources(tmp_path):
         "dog, indoor": 100,
         "dog, outdoor": 750,
     }
-    code, _, err = call("data", "build", "metashift", "--images", tmp_path, *words[2:4], "--root", tmp_path / "other")
+    code, _, err = tcsl_command(
+        "data", "build", "metashift", "--images", tmp_path, *words[2:4], "--root", tmp_path / "other"
+    )
     assert code == 0, err  # a folder that holds them as images/
-    code, _, err = call("data", "build", "metashift", "--images", made, *words[2:4], "--root", tmp_path / "third")
+    code, _, err = tcsl_command(
+        "data", "build", "metashift", "--images", made, *words[2:4], "--root", tmp_path / "third"
+    )
     assert code == 2
     assert "and 2,266 more" in err
     assert "with --images" in err
@@ -604,7 +600,7 @@ def test_build_metashift_from_its_sources(tmp_path):
 # --- misuse ---
 
 
-def test_misuse_is_one_clear_line(data, tmp_path, monkeypatch):
+def test_misuse_is_one_clear_line(data, tmp_path, monkeypatch, tcsl_command):
     monkeypatch.chdir(data)
     (tmp_path / "empty").mkdir()
     (tmp_path / "flat").mkdir()
@@ -641,7 +637,7 @@ def test_misuse_is_one_clear_line(data, tmp_path, monkeypatch):
         (["data", "get", "cmnist", "--root", tmp_path / "file"], "could not write"),
         (["data", "check", "t.csv", "--set", "data.transform=big"], "unknown transform 'big'"),
     ]:
-        code, shown, err = call(*words)
+        code, shown, err = tcsl_command(*words)
         assert code == 2, words
         assert err.splitlines()[-1].startswith("error: "), words
         assert message in err, (words, err)
@@ -650,14 +646,14 @@ def test_misuse_is_one_clear_line(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_files_that_may_not_be_read_are_said(data, tmp_path):
+def test_files_that_may_not_be_read_are_said(data, tmp_path, tcsl_command):
     shutil.copytree(data, tmp_path / "data")
     (tmp_path / "data" / "img" / "04.png").chmod(0)
-    code, out, _ = call("data", "check", tmp_path / "data" / "t.csv")
+    code, out, _ = tcsl_command("data", "check", tmp_path / "data" / "t.csv")
     assert code == 1
     assert "img/04.png cannot be read (Permission denied)" in plain(out)
     (tmp_path / "data" / "t.csv").chmod(0)
-    code, _, err = call("data", "check", tmp_path / "data" / "t.csv")
+    code, _, err = tcsl_command("data", "check", tmp_path / "data" / "t.csv")
     assert code == 2
     assert "Permission denied" in err
 

@@ -23,6 +23,7 @@ from tcsl.methods.dfr import (
     logistic_regression,
     replace_layer,
 )
+from tcsl.pipeline import Job
 from tcsl.seeds import derive, generator
 from tcsl.training.device import choose
 from tcsl.training.features import features_of, last_linear
@@ -180,7 +181,8 @@ def test_a_validation_group_that_cannot_be_halved_is_named():
     names = ("land", "water")
     groups = make_groups(y, attribute, class_names=names, attribute_names=names)
     val = make_dataset(torch.from_numpy(X).float(), torch.from_numpy(y), class_names=names, groups=groups)
+    job = Job(Feed.of(val, CPU), Settings(), "mlp", val=val)
     with pytest.raises(
         InputError, match=r"dfr needs 2 samples or more of every group .* 'water, land' has 1: one half"
     ):
-        METHOD.check(Settings(), val, val)
+        METHOD.check(job, job.fresh_net("final"))

@@ -8,7 +8,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.fill import select_bottom, select_histogram
-from tcsl.selection.quota import level, quota, round_robin, shares
+from tcsl.selection.quota import check_quota, level, quota, round_robin, shares
 from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
 from tcsl.selection.wkmeans import wkmeans
 
@@ -146,8 +146,10 @@ def test_quota_is_the_floor_of_the_decimal_product(ratio, n, count):
     ],
 )
 def test_quota_refuses(ratio, message):
-    with pytest.raises(InputError, match=message):
-        quota(ratio, 50)
+    for refuses in (quota, check_quota):
+        with pytest.raises(InputError, match=message):
+            refuses(ratio, 50)
+    check_quota("auto", 50)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 99, 1001, 33_333_333])

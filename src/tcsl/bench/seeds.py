@@ -147,20 +147,9 @@ def _run_in_turns(
 
 
 def _run_one(settings: Settings, path: Path, resume: bool, report: Callable[[Any], None]) -> dict[str, Any]:
-    from tcsl.running import load_dataset, run_methods
+    from tcsl.running import load_dataset, run_splits
 
-    splits = load_dataset(settings)
-    run = run_methods(
-        splits.train,
-        splits.evaluation,
-        settings,
-        val_set=splits.validation,
-        val_iid=splits.val_iid,
-        out=path,
-        resume=resume,
-        report=report,
-    )
-    return run.result
+    return run_splits(load_dataset(settings), settings, out=path, resume=resume, report=report).result
 
 
 def _run_in_processes(

@@ -101,7 +101,7 @@ def check(
 
     Example: tcsl data check birds.csv --columns label=species
     """
-    settings = settings_from(source, profile=None, config=None, set_=set_, data__root=root, data__columns=columns)
+    settings = settings_from(source, set_=set_, data__root=root, data__columns=columns)
     from tcsl.data.check import check_manifest, problems
     from tcsl.progress import reading
 

@@ -34,11 +34,14 @@ def methods(as_json: options.Json = False) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("method", "needs", "what it does", "from", "presets for"):
-        table.add_column(column, overflow="fold")
+    table = Table.grid(padding=(0, 2))
     for name, method in found.items():
-        reference = method.about.reference if method.about else ""
-        table.add_row(name, ", ".join(method.needs) or "labels", method.summary, reference, ", ".join(method.presets))
+        facts = [f"needs {', '.join(method.needs) or 'labels only'}"]
+        if method.about:
+            facts.append(f"from {method.about.reference}")
+        if method.presets:
+            facts.append(f"presets for {', '.join(method.presets)}")
+        table.add_row(Text(name, "bold"), Text(method.summary).append("\n" + "; ".join(facts), "dim"))
     Console().print(table)

@@ -82,9 +82,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 def settings_from(
     dataset: str,
     *,
-    profile: str | None,
-    config: Path | None,
-    set_: list[str] | None,
+    profile: str | None = None,
+    config: Path | None = None,
+    set_: list[str] | None = None,
     **named: Any,
 ) -> Settings:
     """Put the settings of a command together; `named` are dotted names with __ for the dot, None where not given."""

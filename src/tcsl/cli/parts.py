@@ -92,7 +92,6 @@ def train(
     """
     settings = settings_from(
         dataset,
-        profile=None,
         config=config,
         set_=set_,
         train__model_selection=model_selection,

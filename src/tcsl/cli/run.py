@@ -67,7 +67,7 @@ def run(
     from tcsl.bench.seeds import run_seeds, summarise_results
     from tcsl.progress import ProgressBars, reading
     from tcsl.registry import METHODS
-    from tcsl.running import default_path, load_dataset, planned_stages, run_methods
+    from tcsl.running import default_path, load_dataset, planned_stages, run_splits
 
     for name in settings.methods:
         METHODS.get(name)  # a name that does not exist is said before the data are read
@@ -79,17 +79,8 @@ def run(
     wanted = range(first, first + (seeds or 1))
     with resumable(path), ProgressBars(dict.fromkeys(wanted, plan), quiet=quiet) as bars:
         if seeds is None:
-            result = run_methods(
-                splits.train,
-                splits.evaluation,
-                settings,
-                val_set=splits.validation,
-                val_iid=splits.val_iid,
-                out=path,
-                resume=resume,
-                report=lambda epoch: bars.report(first, epoch),
-            ).result
-            summary = summarise_results([result])
+            one = run_splits(splits, settings, out=path, resume=resume, report=lambda epoch: bars.report(first, epoch))
+            summary = summarise_results([one.result])
         else:
             summary = run_seeds(settings, wanted, out=path, jobs=jobs, resume=resume, report=bars.report)
     if as_json:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 import numpy as np
 from torch import nn
 
 from tcsl.config import Scalar, Section, Settings
 from tcsl.data.dataset import Dataset
+from tcsl.embeddings import embed
 from tcsl.errors import InputError
 from tcsl.methods.options import Options, Preset, options_of
-from tcsl.pipeline import Job, train_final
+from tcsl.pipeline import Job, Need, train_final
 from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
-from tcsl.selection.quota import number, quota
+from tcsl.selection.quota import check_quota, number
+from tcsl.training.features import last_linear
 from tcsl.types import IntArray
 
 
@@ -27,9 +28,6 @@ class Outcome:
     net: nn.Module
     coreset: Coreset | None = None
     scores: Scores | None = None
-
-
-Need: TypeAlias = Literal["train groups", "val", "val groups"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Method:
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
     presets : from a known dataset's name to what is published for it
-    check : refuses, before any training, settings, a training or a validation set that it cannot work with
+    check : refuses, before any training, a job or a fresh net that it cannot work with; it sees as much as `run`
     chooses : how it comes to its final model, where that has no epochs to choose from (`train.model_selection`)
     about : for the documentation
     """
@@ -75,7 +73,7 @@ class Method:
     needs: tuple[Need, ...] = ()
     options: type[Section] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)
-    check: Callable[[Settings, Dataset, Dataset | None], None] | None = None
+    check: Callable[[Job, nn.Module], None] | None = None
     chooses: str = ""
     about: About | None = None
 
@@ -107,7 +105,7 @@ def check_options(settings: Settings) -> None:
         options_of(settings, name, kind)
 
 
-def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | None) -> None:
+def check_needs(name: str, train: Dataset, val: Dataset | None) -> None:
     """Refuse, before any training, a method that needs what the data do not have."""
     method: Method = METHODS.get(name)
     if "train groups" in method.needs and train.groups is None:
@@ -125,39 +123,44 @@ def check_needs(name: str, settings: Settings, train: Dataset, val: Dataset | No
             f"{name} needs the groups of the validation set, and {val.name} has none; pass val_groups=, or leave the "
             "method out"
         )
+
+
+def check_method(method: Method, job: Job, net: nn.Module) -> None:
+    """Ask a method whether it can work with a job, from which the same is hidden as in `run_method`, and a net."""
     if method.check is not None:
-        shown = train if "train groups" in method.needs else train.without_groups()
-        if val is not None and "val groups" not in method.needs:
-            val = val.without_groups() if "val" in method.needs else None
-        method.check(settings, shown, val)
-
-
-def check_every_group(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-    """Refuse a training set of which some group has no sample: it can have no weight, and no loss."""
-    groups = train.groups
-    assert groups is not None  # check_needs saw to it
-    empty = [group for group, n in zip(groups.names, groups.counts(), strict=True) if n == 0]
-    if empty:
-        raise InputError(
-            f"weights of groups need samples of every group, and {train.name} has none of {', '.join(empty)}; leave "
-            "GroupDRO and GB ERM out"
-        )
-
-
-def check_number(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-    """Refuse a ratio that is no number, for methods that have no G_high to take it from."""
-    quota(number(settings.select.ratio), len(train))
+        method.check(job.hiding(but=method.needs), net)
 
 
 def run_method(method: Method, job: Job) -> Outcome:
     """Run a method on a job from which everything is hidden that it did not declare."""
-    return method.run(
-        job.hiding(
-            groups="train groups" not in method.needs,
-            val=not {"val", "val groups"} & set(method.needs),
-            val_groups="val groups" not in method.needs,
+    return method.run(job.hiding(but=method.needs))
+
+
+def check_every_group(job: Job, net: nn.Module) -> None:
+    """Refuse a training set of which some group has no sample: it can have no weight, and no loss."""
+    groups = job.data.groups
+    assert groups is not None  # check_needs saw to it
+    empty = [group for group, n in zip(groups.names, groups.counts(), strict=True) if n == 0]
+    if empty:
+        raise InputError(
+            f"weights of groups need samples of every group, and {job.data.name} has none of {', '.join(empty)}; leave "
+            "GroupDRO and GB ERM out"
         )
-    )
+
+
+def check_number(job: Job, net: nn.Module) -> None:
+    """Refuse a ratio that is no number, for methods that have no G_high to take it from."""
+    check_quota(number(job.settings.select.ratio), len(job.data))
+
+
+def check_last_layer(job: Job, net: nn.Module) -> None:
+    """Refuse a net whose logits are not those of a linear layer."""
+    last_linear(net, job.feed)
+
+
+def check_features(job: Job, net: nn.Module) -> None:
+    """Refuse a net that has no features, by taking those of two samples."""
+    embed(net, job.feed.subset(np.arange(2)))
 
 
 def train_on(job: Job, name: str, indices: IntArray) -> Outcome:

@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from tcsl.config import Settings
 from tcsl.errors import TcslWarning
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_last_layer
 from tcsl.methods.first import few, mistakes
 from tcsl.methods.groupdro import balanced_order
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
-from tcsl.training.features import WithFeatures, last_linear
+from tcsl.training.features import WithFeatures
 from tcsl.training.loop import steps_of
 from tcsl.training.objective import Batch, Losses, Objective
 
@@ -72,8 +72,6 @@ def _run(job: Job) -> Outcome:
     options = options_of(job.settings, "cnc", CNCOptions)
     settings = options.training(job.settings.train)
     feed, classes = job.feed, job.data.num_classes
-    # A net whose features cannot be had is refused before any is trained.
-    last_linear(feed.hardware.place(job.fresh_net("final")), feed)
     predicted, wrong = mistakes(job, "cnc", few(settings, options.early), lacking="are no positives to pull together")
     _tell_right_classes(feed.labels, wrong, job.data.class_names)
     # Anchors, positives and negatives meet in a batch where right and wrong samples of every class are as frequent.
@@ -127,6 +125,7 @@ METHOD = Method(
             "own code, for a small net on five classes of two digits each",
         ),
     },
+    check=check_last_layer,
     about=About(
         idea=(
             "Samples of one class that an early model predicts differently should look alike to a robust one. They are "

@@ -6,22 +6,13 @@ from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 from pydantic import Field, create_model
+from torch import nn
 
 from tcsl.config import Section, Settings, validated
-from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome, check_number, train_on
 from tcsl.methods.options import options_of
-from tcsl.methods.sources import (
-    SCORE_TAKES,
-    ScoreName,
-    Wanted,
-    check_embedding,
-    check_factory,
-    embedding_of,
-    score_of,
-    stages_of,
-)
+from tcsl.methods.sources import SCORE_TAKES, ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
 from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
 from tcsl.selection.by_rule import TAKES, RuleOptions, check_sizes, select_by_rule
@@ -95,22 +86,18 @@ def coreset_baseline(
         options = validated(CoresetOptions, given, f"method.{name}.")
         return options, Wanted(options.score, options.seeds, options.embedding, options.metric)
 
-    def embedded(options: CoresetOptions) -> bool:
-        return options.rule == "d2" or options.score == "selfsup"
-
     def run(job: Job) -> Outcome:
         options, wanted = choices(job.settings)
-        if embedded(options):
-            check_factory(job, wanted)
         return train_on(job, name, _select(job, options, wanted))
 
-    def check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-        check_number(settings, train, val)
+    def check(job: Job, net: nn.Module) -> None:
+        check_number(job, net)
+        settings = job.settings
         options, wanted = choices(settings)
         check_read(options.score, options.rule, settings.method.get(name, {}), f"method.{name}.")
-        check_sizes(options.rule, train.numpy_labels, ratio=number(settings.select.ratio), options=options)
-        if embedded(options):
-            check_embedding(settings, train, wanted)
+        check_sizes(options.rule, job.data.numpy_labels, ratio=number(settings.select.ratio), options=options)
+        if options.rule == "d2" or options.score == "selfsup":
+            check_embedding(job, net, wanted)
 
     def stages(settings: Settings, n: int) -> dict[str, int]:
         options, wanted = choices(settings)

@@ -8,7 +8,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from tcsl.config import Settings
-from tcsl.data.dataset import Dataset
 from tcsl.data.groups import Groups
 from tcsl.errors import InputError
 from tcsl.evaluation import accuracy_by, worst
@@ -145,8 +144,9 @@ def folded(
     return weight, bias - weight @ mean
 
 
-def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-    """Refuse a validation set with a group that cannot be halved."""
+def _check(job: Job, net: nn.Module) -> None:
+    """Refuse a validation set with a group that cannot be halved, and a net without a layer to fit again."""
+    val = job.val
     assert val is not None  # check_needs saw to it
     assert val.groups is not None
     counts = val.groups.counts()
@@ -157,6 +157,7 @@ def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
             f"{', '.join(few)}: one half fits the last layer, the other chooses C; take a larger validation set, or "
             "leave the method out"
         )
+    _head(net, job.feed)
 
 
 def _run(job: Job) -> Outcome:
@@ -165,10 +166,7 @@ def _run(job: Job) -> Outcome:
     assert val is not None  # check_needs saw to it
     assert val.groups is not None
     groups, seed = val.groups, derive(job.settings.seed, "dfr")
-    hardware = job.feed.hardware
-    val_feed = Feed.of(val, hardware, how=job.settings.device.feed)
-    # A net without a layer to fit again is refused before it is trained.
-    _head(hardware.place(job.fresh_net("final")), val_feed)
+    val_feed = Feed.of(val, job.feed.hardware, how=job.settings.device.feed)
     weights = class_balanced(job.feed.labels, job.data.num_classes)
     train = options.training(job.settings.train)
     erm = train_model(job, "dfr-erm", job.feed, log_weights=weights, train=train)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tcsl.config import Settings
 from tcsl.embeddings import embed
 from tcsl.errors import TcslWarning
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_features
 from tcsl.methods.clusters import SMALLEST, check_umap, george_clusters, log_odds, pca, umap
 from tcsl.methods.first import few, train_first
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
@@ -92,6 +92,11 @@ def _points(erm: nn.Module, logits: Tensor, job: Job, options: GeorgeOptions) ->
     return reduce(features, labels, options.components, seed=job.settings.seed)
 
 
+def _check(job: Job, net: nn.Module) -> None:
+    if options_of(job.settings, "george", GeorgeOptions).reduce != "hardness":
+        check_features(job, net)
+
+
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "george", GeorgeOptions)
     train = options.training(settings.train)
@@ -118,6 +123,7 @@ METHOD = Method(
             "own code",
         ),
     },
+    check=_check,
     about=About(
         idea=(
             "Groups that a plain model treats differently show in its features. Each class is clustered there, and the "

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pydantic import Field
+from torch import nn
 
-from tcsl.config import Section, Settings
-from tcsl.data.dataset import Dataset
+from tcsl.config import Section
 from tcsl.errors import InputError
 from tcsl.methods.base import About, Method, Outcome, check_number, train_on
 from tcsl.methods.options import options_of
@@ -23,14 +23,14 @@ class RGbalOptions(Section):
     )
 
 
-def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-    check_number(settings, train, val)
-    groups = train.groups
+def _check(job: Job, net: nn.Module) -> None:
+    check_number(job, net)
+    groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     if not groups.minority.any():
         raise InputError(
-            f"rgbal keeps every minority sample, and {train.name} has none: every class has one value of the group, so "
-            "that it would be Random; use the method random, or other groups"
+            f"rgbal keeps every minority sample, and {job.data.name} has none: every class has one value of the group, "
+            "so that it would be Random; use the method random, or other groups"
         )
 
 

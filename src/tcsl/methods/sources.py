@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -10,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tcsl.config import DeviceSettings, Settings
+from tcsl.config import Settings
 from tcsl.data.dataset import Dataset
 from tcsl.embeddings import embed, load_embedding
 from tcsl.errors import InputError
+from tcsl.methods.base import check_features
 from tcsl.methods.first import few
 from tcsl.pipeline import Job, train_final, train_model
 from tcsl.registry import METHODS, NETS, unknown
@@ -27,7 +30,6 @@ from tcsl.scoring.watched import train_watched
 from tcsl.seeds import generator
 from tcsl.selection.neighbours import embedding_rows
 from tcsl.training.checkpoint import Checkpoint, under_prefix
-from tcsl.training.device import choose
 from tcsl.training.feed import Feed
 from tcsl.training.loop import steps_of
 from tcsl.training.nets import NoWeights, build_net
@@ -73,70 +75,63 @@ def score_of(job: Job, wanted: Wanted) -> FloatArray:
 
 
 def embedding_of(job: Job, name: str) -> FloatArray:
-    """Return an embedding of every sample, (n, d).
+    """Return an embedding of every sample, (n, d); the methods of a run share it.
 
     Parameters
     ----------
     name : erm (CB ERM on this data), net (the run's net with the weights that it starts from), torchvision:NAME or
         timm:NAME (with published weights), clip:MODEL:WEIGHTS, run:FOLDER:MODEL (a final model), or a file
     """
-    if name == "erm":
-        return embed(train_final(job, "cb_erm", last=True), job.feed)
-    if name == "net":
-        return embed(job.fresh_net("final"), job.feed)
-    if name.startswith("clip:"):
-        from tcsl.clip import embed_clip
-
-        model, weights = clip_parts(name)
-        return embed_clip(job.feed, model, weights)
-    if (net := _other_net(name, job.data)) is not None:
-        return embed(net, job.feed)
-    return _from_file(name, job.data)
+    made = _loaded(job, name)
+    if callable(made):
+        made = job.embeddings[name] = made(job.feed)
+    return made
 
 
-def check_embedding(settings: Settings, data: Dataset, wanted: Wanted) -> None:
-    """Refuse an embedding that cannot be had of these data, before any training."""
-    name, train = wanted.embedding, settings.train
+def check_embedding(job: Job, net: nn.Module, wanted: Wanted) -> None:
+    """Refuse an embedding that cannot be had of these data, before any training; what it loads is kept for the run."""
+    name, train = wanted.embedding, job.settings.train
     if name in ("erm", "net"):
-        if name == "net" and _by_name(train.net) and not (train.pretrained or train.weights):
+        if name == "net" and not (callable(job.net) or train.pretrained or train.weights):
             raise InputError(
-                f"embedding 'net' is what {train.net} sees with the weights that it starts from, and these are random; "
+                f"embedding 'net' is what {job.net} sees with the weights that it starts from, and these are random; "
                 "set train.pretrained=true or train.weights=FILE, or use embedding 'erm'"
             )
-        if _of_library(train.net):  # ours have a last linear layer; a factory's net is looked at in `check_factory`
-            net = build_net(train.net, data, seed=0, pretrained=train.pretrained, weights=train.weights)
-            _check_embeds(net, data)
-    elif name.startswith("clip:"):
-        from tcsl.clip import check_images, load_clip
+        check_features(job, net)
+        return
+    made = _loaded(job, name)
+    if callable(made):
+        made(job.feed.subset(np.arange(2)))
+    else:
+        embedding_rows(made, wanted.metric)
+
+
+def _loaded(job: Job, name: str) -> FloatArray | Callable[[Feed], FloatArray]:
+    """Return an embedding that the run has already or that a file has, else what makes one of a feed."""
+    if name not in job.embeddings:
+        job.embeddings[name] = _load(job, name)
+    return job.embeddings[name]
+
+
+def _load(job: Job, name: str) -> FloatArray | Callable[[Feed], FloatArray]:
+    if name == "erm":
+        return partial(embed, train_final(job, "cb_erm", last=True))
+    if name == "net":
+        return partial(embed, job.fresh_net("final"))
+    if name.startswith("clip:"):
+        from tcsl.clip import check_images, embed_clip, load_clip
 
         model, weights = clip_parts(name)
-        check_images(data.inputs)
-        load_clip(model, weights)
-    elif (other := _other_net(name, data)) is not None:
-        _check_embeds(other, data)
-    elif not Path(name).is_file():
+        check_images(job.data.inputs)
+        return partial(embed_clip, load_clip(model, weights))
+    if (net := _other_net(name, job.data)) is not None:
+        return partial(embed, net)
+    if not Path(name).is_file():
         raise InputError(
             f"embedding {name!r} is none of {_SOURCES}, and no file of this name exists; "
             "give an embedding as .npy, .npz or .parquet"
         )
-    else:
-        embedding_rows(_from_file(name, data), wanted.metric)
-
-
-def check_factory(job: Job, wanted: Wanted) -> None:
-    """Refuse, before any training, a net of the caller's own that has no embedding where one is wanted of it."""
-    if wanted.embedding in ("erm", "net") and callable(job.net):
-        _check_embeds(job.fresh_net("final"), job.data)
-
-
-def _check_embeds(net: nn.Module, data: Dataset) -> None:
-    """Take the embedding of two samples, on the CPU."""
-    cpu = choose(DeviceSettings(device="cpu"))
-    embed(net, Feed.of(data, cpu, how="stream").subset(np.arange(2)))
-
-
-def _from_file(name: str, data: Dataset) -> FloatArray:
-    return load_embedding(name, len(data), ids=data.ids if name.endswith(".parquet") else None)
+    return load_embedding(name, len(job.data), ids=job.data.ids if name.endswith(".parquet") else None)
 
 
 def _other_net(name: str, data: Dataset) -> nn.Module | None:

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 from tcsl.augmentations import check_augment
 from tcsl.config import Settings, TrainSettings
-from tcsl.data.dataset import Dataset, make_dataset
+from tcsl.data.dataset import make_dataset
 from tcsl.embeddings import embed
 from tcsl.errors import InputError
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_features, check_last_layer
 from tcsl.methods.first import few
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
@@ -212,10 +212,13 @@ def _pretraining(options: ULAOptions, epochs: int) -> int:
     return epochs // 2 if options.pretraining is None else options.pretraining
 
 
-def _check(settings: Settings, train: Dataset, val: Dataset | None) -> None:
-    views = options_of(settings, "ula", ULAOptions).views
-    if check_augment(views) == "none":
+def _check(job: Job, net: nn.Module) -> None:
+    options = options_of(job.settings, "ula", ULAOptions)
+    if check_augment(options.views) == "none":
         raise InputError("method.ula.views = 'none': the two views of an image must differ; use crop+flip")
+    if job.feed.inputs.ndim == 4:
+        pretrained = _pretraining(options, options.training(job.settings.train).epochs) > 0
+        (check_last_layer if pretrained else check_features)(job, net)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

@@ -70,6 +70,12 @@ def quota(ratio: float, n: int) -> int:
     return count
 
 
+def check_quota(ratio: Ratio, n: int) -> None:
+    """Refuse a ratio of n samples that is no sample; what `auto` comes to is not known before G_high is."""
+    if ratio != "auto":
+        quota(ratio, n)
+
+
 def shares(total: int, sizes: IntArray, limits: IntArray) -> IntArray:
     """Divide `total` in proportion to `sizes`, none above its limit, by largest remainders.
 

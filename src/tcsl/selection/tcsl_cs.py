@@ -12,7 +12,7 @@ from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.selection.classes import class_codes, warn_of_lost_classes
 from tcsl.selection.fill import select_bottom, select_histogram
-from tcsl.selection.quota import auto_size, level, quota, shares
+from tcsl.selection.quota import auto_size, check_quota, level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
 from tcsl.types import BoolArray, FloatArray, IntArray
 
@@ -148,8 +148,7 @@ def select_tcsl_cs(
             raise InputError(f"{len(labels)} labels but {len(array)} rows of {name}; there must be one a sample")
         if not np.isfinite(array.sum(dtype=np.float64)):
             raise InputError(f"{name} has NaN or infinite values: the run that made them did not finish well")
-    if settings.ratio != "auto":
-        quota(settings.ratio, len(labels))
+    check_quota(settings.ratio, len(labels))
     if g_high is None:
         g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
     return Selection(select_coreset(g_high, tcsl_c, labels, settings, seed=seed), g_high)

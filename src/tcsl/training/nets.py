@@ -13,10 +13,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from tcsl.config import DeviceSettings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.registry import NETS, unknown
 from tcsl.seeds import derive
+from tcsl.training.device import choose
+from tcsl.training.features import last_linear
+from tcsl.training.feed import Feed
 
 NetFactory: TypeAlias = Callable[[int], nn.Module]  # from the number of classes
 
@@ -123,7 +127,8 @@ def build_net(
     ----------
     net : a name (`small_cnn`, `mlp`, `linear`, `torchvision:NAME`, `timm:NAME`, `auto`), or a factory from the
         number of classes to a module
-    weights : a file of weights to start from, .safetensors or .pth; those of the head are used where they fit
+    weights : a file of weights to start from, .safetensors or .pth; those of the linear layer that gives the logits are
+        used where they fit
     """
     pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
@@ -133,11 +138,11 @@ def build_net(
         module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     if not isinstance(module, nn.Module):
         raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
-    if weights:
-        _load_weights(module, Path(weights))
-    published = pretrained or bool(weights)
+    published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     _check_output(model, data)
+    if weights:
+        _load_weights(module, Path(weights), may_differ=_last_layer(model, data))
     return model
 
 
@@ -201,8 +206,16 @@ def _timm(name: str, num_classes: int, channels: int, pretrained: bool) -> nn.Mo
     return module
 
 
-def _load_weights(module: nn.Module, path: Path) -> None:
-    """Load a file of weights into a net; only tensors of the last layer may be missing or have another shape."""
+def _last_layer(model: nn.Module, data: Dataset) -> nn.Linear | None:
+    """Return the linear layer that gives the logits; None where the net does not end in one."""
+    try:
+        return last_linear(model, Feed.of(data, choose(DeviceSettings(device="cpu")), how="stream"))
+    except InputError:
+        return None
+
+
+def _load_weights(module: nn.Module, path: Path, *, may_differ: nn.Module | None) -> None:
+    """Load a file of weights into a net; only tensors of one layer may be missing or have another shape."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -216,7 +229,7 @@ def _load_weights(module: nn.Module, path: Path) -> None:
         line = str(error).strip().split("\n")[0][:200]
         raise InputError(f"train.weights: {path} is not a file of weights: {line}") from None
     own = module.state_dict()
-    heads = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)][-1:]
+    heads = [name for name, part in module.named_modules(remove_duplicate=False) if part is may_differ]
     fits = {k: v for k, v in stored.items() if k in own and isinstance(v, Tensor) and v.shape == own[k].shape}
     missing = [
         name
