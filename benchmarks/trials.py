@@ -132,7 +132,10 @@ CLUSTERING = {
     "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
     "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
 }
-LATE = {name: (SCORING | CLUSTERING)[name] for name in ("T_s = 8", "T_s = 16", "one clustering a class")}
+LATE = {
+    "T_s = 6": Trial("stage 1", {"score.biased_epochs": 6}),
+    **{name: (SCORING | CLUSTERING)[name] for name in ("T_s = 8", "T_s = 16", "one clustering a class")},
+}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
     "over all classes at once": Trial("filling", {"select.fill": "global"}),
@@ -223,5 +226,5 @@ def halves(seed):
 DATA = {
     "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO),
     "uneven": (uneven, LATE | FILLING | RATIO),
-    "halves": (halves, FILLING | RATIO),
+    "halves": (halves, LATE | FILLING | RATIO),
 }

@@ -394,6 +394,7 @@ BLOCKS = {
     "digits-methods": digits_methods,
     "digits": digits,
     "choices-digits": lambda: trials("digits"),
+    "choices-uneven": lambda: trials("uneven"),
     "choices-halves": lambda: trials("halves"),
     "choices-lc": lambda: option("lc"),
     "choices-ula": lambda: option("ula"),

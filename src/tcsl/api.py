@@ -120,7 +120,7 @@ def score(
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
     >>> scores = score((X, y), settings={"train.epochs": 20})
     >>> scores.curves.shape, scores.tcsl_c.shape
-    ((40, 4), (40,))
+    ((40, 20), (40,))
     """
     resolved = _settings(settings, data, profile=profile, net=net, seed=seed)
     train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")

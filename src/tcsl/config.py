@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -98,11 +99,12 @@ class TrainSettings(Section):
 class ScoreSettings(Section):
     """Algorithm 1."""
 
-    biased_epochs: int | None = Field(None, ge=1, description="T_s; by default it follows from T, rounded down")
+    biased_epochs: int | None = Field(None, ge=1, description="T_s; by default it follows from T and least_steps")
     core_epochs: int | None = Field(None, ge=1, description="T_c; the same")
     biased_share: float = Field(0.1, gt=0, description="T_s / T, where T_s follows from T")
     core_share: float = Field(1.0, gt=0, description="T_c / T, where T_c follows from T")
     least_epochs: int = Field(4, ge=1, description="of T_s and T_c, where they follow from T; never above T")
+    least_steps: int = Field(150, ge=1, description="of stage 1, where T_s follows from T; never above T epochs")
     weight_update: Literal["class", "literal", "none"] = Field(
         "class",
         description="literal: exp(-loss/median), as printed; class: the same within each class; none: as they were",
@@ -158,7 +160,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
     "fast": {"score": {"biased_share": 0.03, "core_share": 0.06}},
     "paper": {
-        "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1},
+        "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1, "least_steps": 1},
         "select": {"losses": "raw", "restarts": 1, "fill": "global"},
     },
 }
@@ -196,8 +198,20 @@ class Settings(Section):
 
     @property
     def biased_epochs(self) -> int:
-        """T_s, resolved."""
+        """T_s as it follows from T."""
         return self.score.biased_epochs or self._following(self.score.biased_share)
+
+    def biased_epochs_on(self, n: int) -> int:
+        """T_s on n training samples: what follows from T, and no fewer than `score.least_steps` need.
+
+        >>> settings = resolve(overrides={"train.epochs": 40, "train.batch_size": 32})
+        >>> settings.biased_epochs, settings.biased_epochs_on(1200), settings.biased_epochs_on(780)
+        (4, 4, 6)
+        """
+        if self.score.biased_epochs:
+            return self.score.biased_epochs
+        needed = math.ceil(self.score.least_steps / math.ceil(n / self.train.batch_size))
+        return max(self.biased_epochs, min(needed, self.train.epochs))
 
     @property
     def core_epochs(self) -> int:

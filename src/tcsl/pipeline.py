@@ -139,7 +139,7 @@ def biased_stage(job: Job) -> tuple[nn.Module, Tensor]:
 def scoring_steps(settings: Settings, n: int) -> dict[str, int]:
     """Return the optimizer steps of Algorithm 1's two stages."""
     return {
-        "biased": steps_of(n, settings.train, settings.biased_epochs),
+        "biased": steps_of(n, settings.train, settings.biased_epochs_on(n)),
         "core": steps_of(n, settings.train, settings.core_epochs),
     }
 

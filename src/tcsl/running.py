@@ -24,10 +24,10 @@ from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
 from tcsl.methods.base import Method, Outcome, check_method, check_needs, check_options, run_method
 from tcsl.model_selection import judge_of, judged_facts, judged_on, judging_steps, model_facts
-from tcsl.pipeline import Job, load_final
+from tcsl.pipeline import Job, biased_stage, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
-from tcsl.scores import SCHEMA, Coreset, Scores
+from tcsl.scores import SCHEMA, Coreset, Scores, save_predictions
 from tcsl.selection.quota import check_quota
 from tcsl.training.augment import check_inputs
 from tcsl.training.device import choose, settled
@@ -35,7 +35,8 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory
 from tcsl.training.views import logits_of
-from tcsl.types import Progress
+from tcsl.types import IntArray, Progress
+from tcsl.verdict import Verdict, verdict_of
 
 _log = logging.getLogger("tcsl")
 
@@ -64,6 +65,12 @@ class Run:
     def scores(self) -> Scores:
         """The scores of every training sample."""
         return Scores.load(self.path / "scores.parquet")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether there is a shortcut, as far as the held-out samples tell."""
+        stored = self.result.get("verdict")
+        return Verdict(None, "The run is older than verdicts; run it again") if stored is None else Verdict(**stored)
 
     @property
     def model(self) -> nn.Module:
@@ -124,11 +131,7 @@ def run_methods(
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
             return Run(path, folder.result(), models)
-        evaluations = {
-            name: evaluate_net(model, test_set, train_set, settings.device).as_dict()
-            for name, model in models.items()
-            if test_set is not None
-        }
+        evaluations, verdict = _evaluated(job, models, test_set)
         result = {
             "schema": SCHEMA,
             "seed": settings.seed,
@@ -139,6 +142,7 @@ def run_methods(
             "models": {name: model_facts(folder, name) for name in methods},
             "evaluated_on": None if test_set is None else test_set.name,
             "evaluation": evaluations,
+            "verdict": verdict.as_dict(),
             "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
             "identification": _identification(outcomes.get("tcsl_cs"), train_set),
             "seconds": folder.seconds(),
@@ -232,13 +236,38 @@ def _check_net(job: Job, methods: Collection[Method]) -> None:
         check_method(method, job, net)
 
 
-def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
-    """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
+def _evaluated(
+    job: Job, models: Mapping[str, nn.Module], test_set: Dataset | None
+) -> tuple[dict[str, dict[str, Any]], Verdict]:
+    """Return each model's accuracies and the verdict; the predictions are kept in the run folder."""
+    if test_set is None:
+        return {}, verdict_of({}, None)
+    assert job.folder is not None
+    device = job.settings.device
+    predictions = {name: predict(model, test_set, device) for name, model in models.items()}
+    evaluations = {
+        name: evaluate_predictions(predicted, test_set, train_groups=job.data.groups).as_dict()
+        for name, predicted in predictions.items()
+    }
+    if "tcsl_cs" in models:
+        predictions["biased"] = predict(biased_stage(job)[0], test_set, device)
+    facts = {"data": test_set.name, "fingerprint": test_set.fingerprint, "class_names": list(test_set.class_names)}
+    save_predictions(job.folder.path / "predictions.parquet", test_set.ids, test_set.numpy_labels, predictions, facts)
+    return evaluations, verdict_of(predictions, test_set.numpy_labels)
+
+
+def predict(net: nn.Module, data: Dataset, device: DeviceSettings) -> IntArray:
+    """Return the class that a net gives each sample, (n,)."""
     hardware = choose(device)
     with settled(device):
-        logits = logits_of(hardware.place(net), Feed.of(test_set, hardware, how=device.feed))
+        logits = logits_of(hardware.place(net), Feed.of(data, hardware, how=device.feed))
+    return np.asarray(logits.argmax(1).cpu().numpy(), np.int64)
+
+
+def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
+    """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
     train_groups = None if train_set is None else train_set.groups
-    return evaluate_predictions(logits.argmax(1).cpu().numpy(), test_set, train_groups=train_groups)
+    return evaluate_predictions(predict(net, test_set, device), test_set, train_groups=train_groups)
 
 
 def load_run(path: Path | str) -> Run:

@@ -6,6 +6,7 @@
     metrics.jsonl      one line an epoch
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
+    predictions.parquet  id and label of each held-out sample, and what each model predicts of it
     result.json        every number of the run
     checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)
     done               written last

@@ -147,6 +147,15 @@ class Coreset:
         return cls(indices, ids, labels, g_high, facts, frame["score"].to_numpy() if "score" in frame.columns else None)
 
 
+def save_predictions(
+    path: Path, ids: AnyArray, labels: IntArray, predictions: Mapping[str, IntArray], facts: Mapping[str, Any]
+) -> None:
+    """Write what each model predicts of the held-out samples as Parquet: id, label, and a column for each model."""
+    import polars as pl
+
+    _save(pl.DataFrame({"id": ids, "label": labels, **predictions}), path, facts)
+
+
 def is_scores(path: Path) -> bool:
     """Tell whether a file is one that `Scores.load` reads."""
     import polars as pl

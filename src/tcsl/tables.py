@@ -154,8 +154,18 @@ def _said_of_models(summary: Mapping[str, Any]) -> list[str]:
     return [*(f"model: {text}" for text in said), *own]
 
 
+def _verdict(summary: Mapping[str, Any]) -> list[str]:
+    """Say the verdict of one seed, or in how many of several a shortcut was found."""
+    verdicts = [verdict for verdict in summary.get("verdicts", []) if verdict is not None]
+    if len(verdicts) < 2:
+        return [verdict["sentence"] for verdict in verdicts]
+    found = sum(verdict["found"] is True for verdict in verdicts)
+    told = sum(verdict["found"] is not None for verdict in verdicts)
+    return [f"a shortcut was found in {found} of {told} seeds"] if told else [verdicts[0]["sentence"]]
+
+
 def _notes(summary: Mapping[str, Any]) -> list[str]:
-    notes = _said_of_models(summary)
+    notes = [*_verdict(summary), *_said_of_models(summary)]
     if _has_groups(summary):
         cells = f"; all cells: {summary['cells']} (class x attribute)" if summary["cells"] else ""
         notes.append(

@@ -99,6 +99,7 @@ def summarise_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "tcsl_cs_minus": differences,
         "groups": _mean_groups(results, evaluated),
         "cells": results[0]["evaluation"][evaluated[0]]["cells"] if evaluated else 0,
+        "verdicts": [result.get("verdict") for result in results],  # older runs have none
         "identification": [result["identification"] for result in results],
         "coresets": [result["coresets"] for result in results],
         "seconds": [result["seconds"] for result in results],

@@ -33,7 +33,7 @@ def train_biased(
     alone. With `score.gce`, the biased model of the ablation, the loss itself does that, and weights stay as they were.
     """
     classes = feed.data.num_classes
-    epochs = settings.biased_epochs
+    epochs = settings.biased_epochs_on(len(feed))
     log_weights = class_balanced(feed.labels, classes)
     curves = LossCurves(len(feed), epochs, feed.hardware.device)
 

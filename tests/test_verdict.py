@@ -1,0 +1,116 @@
+"""The verdict: is there a shortcut, told without groups."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+import tcsl
+from tcsl.data.digits import load
+from tcsl.verdict import LEVEL, judge, sign_test, verdict_of
+
+SETTINGS = {"train.epochs": 12, "train.lr": 0.05, "score.biased_epochs": 8, "device.threads": 1}
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_sign_test_is_scipys(gained, lost):
+    expected = binomtest(gained, gained + lost, 0.5, "greater").pvalue if gained + lost else 1.0
+    assert sign_test(gained, lost) == pytest.approx(expected, rel=1e-12)
+
+
+def predictions_of(*rows):
+    """Columns: label, biased, before, after; the first entry of a row is how often it is repeated."""
+    table = np.concatenate([np.tile(row[1:], (row[0], 1)) for row in rows])
+    return table.T
+
+
+def test_only_samples_that_the_biased_model_gets_wrong_are_counted():
+    found = judge(*predictions_of((9, 0, 1, 1, 0), (2, 0, 1, 0, 1), (4, 1, 0, 1, 1), (50, 1, 1, 1, 0), (3, 0, 0, 1, 0)))
+    assert (found.held_out, found.wrong, found.gained, found.lost) == (68, 15, 9, 2)
+    assert found.p == pytest.approx((1 + 11 + 55) / 2**11)  # 11, 10 or 9 of 11
+    assert found.found is True
+
+
+def test_a_wrong_class_that_stays_wrong_is_no_gain():
+    found = judge(*predictions_of((20, 0, 1, 2, 1)))
+    assert (found.gained, found.lost, found.p, found.found) == (0, 0, 1.0, False)
+
+
+@given(st.lists(st.integers(0, 3 * 3 * 3 - 1), min_size=5, max_size=40), st.randoms())
+def test_the_order_of_samples_does_not_matter(codes, random):
+    rows = [(0, code % 3, code // 3 % 3, code // 9) for code in codes]
+    shuffled = random.sample(rows, len(rows))
+    assert judge(*np.array(rows).T) == judge(*np.array(shuffled).T)
+
+
+def test_too_few_samples_say_that_nothing_can_be_told():
+    few = judge(*predictions_of((4, 0, 1, 1, 0), (90, 1, 1, 1, 1)))
+    assert few.found is None
+    assert few.p is None
+    assert "gets 4 of the 94 held-out samples wrong, and with fewer than 5" in few.sentence
+    assert judge(*predictions_of((5, 0, 1, 1, 0))).found is True
+
+
+def test_the_level_is_kept_where_gains_and_losses_are_equally_likely():
+    """Of 2,000 draws without a shortcut, no more than 5 % and what chance adds (a binomial's 99.9 % point)."""
+    rng = np.random.default_rng(0)
+    labels = np.zeros(60, np.int64)
+    found = 0
+    for _ in range(2000):
+        before, after = rng.integers(0, 2, (2, 60))
+        found += judge(labels, np.ones(60, np.int64), before, after).found
+    assert found <= 132
+    assert LEVEL == 0.05
+
+
+@pytest.mark.parametrize(
+    ("models", "labels", "says"),
+    [
+        (("cb_erm", "tcsl_cs", "biased"), None, "no held-out samples"),
+        (("cb_erm",), np.zeros(9), "no biased model; add --method tcsl_cs"),
+        (("tcsl_cs", "biased"), np.zeros(9), "no plain training on everything to compare with; add --method cb_erm"),
+    ],
+)
+def test_where_there_is_no_verdict_the_reason_is_said(models, labels, says):
+    verdict = verdict_of({name: np.zeros(9) for name in models}, labels)
+    assert verdict.found is None
+    assert says in verdict.sentence
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tcsl.debias(load(0, per_class=60), 0.3, settings=SETTINGS, out=tmp_path_factory.mktemp("verdict") / "run")
+
+
+def test_a_run_keeps_its_predictions_and_the_verdict_follows_from_them(run):
+    table = pl.read_parquet(run.path / "predictions.parquet")
+    test = load(0, per_class=60).test
+    assert table.columns == ["id", "label", "cb_erm", "tcsl_cs", "biased"]
+    assert (table["id"].to_numpy() == test.ids).all()
+    assert (table["label"].to_numpy() == test.numpy_labels).all()
+    for name in ("cb_erm", "tcsl_cs"):
+        right = (table[name] == table["label"]).mean()
+        assert right == run.result["evaluation"][name]["average"]
+    columns = {name: table[name].to_numpy() for name in table.columns[2:]}
+    assert verdict_of(columns, table["label"].to_numpy()) == run.verdict
+    assert json.loads((run.path / "result.json").read_text())["verdict"] == run.verdict.as_dict()
+
+
+def test_groups_are_not_among_the_predictions_nor_looked_at(run, tmp_path):
+    """The same run without groups has the same verdict and the same predictions."""
+    train, test = (tcsl.make_dataset(part.inputs, part.labels, ids=part.ids) for part in load(0, per_class=60)[:2])
+    bare = tcsl.debias(train, 0.3, test=test, settings=SETTINGS, out=tmp_path / "run")
+    assert bare.verdict == run.verdict
+    ours, theirs = (pl.read_parquet(one.path / "predictions.parquet") for one in (bare, run))
+    assert ours.equals(theirs)
+
+
+def test_the_command_line_says_the_same(run, tcsl_command):
+    _, said, _ = tcsl_command("show", run.path)
+    assert run.verdict.sentence in " ".join(said.split())
+    _, said, _ = tcsl_command("show", run.path, "--json")
+    assert json.loads(said)["verdicts"] == [run.verdict.as_dict()]
