@@ -17,7 +17,10 @@ import tcsl
 from tcsl.config import resolve
 from tcsl.data.digits import load as load_digits
 from tcsl.errors import InputError
-from tcsl.export import export_hub, export_ids, export_links, export_scores, export_table
+from tcsl.export.hub import export_hub
+from tcsl.export.links import export_links
+from tcsl.export.marked import mark, marks
+from tcsl.export.tables import export_ids, export_scores, export_table
 from tcsl.scores import Coreset, Scores
 
 RNG = np.random.default_rng(0)
@@ -39,6 +42,11 @@ def coreset_of(ids, labels):
     """Return a coreset with these ids and class indices."""
     n = len(ids)
     return Coreset(np.arange(n), np.array(ids), np.array(labels), np.arange(n) % 2 == 0)
+
+
+def hub_of(coreset, settings, folder, *, class_names):
+    """Save the samples of a coreset, of which no scores are known, as a Hugging Face dataset."""
+    export_hub(mark(marks(coreset, None, class_names=class_names, only="coreset"), settings), folder)
 
 
 def settings_of(source, **data):
@@ -268,7 +276,7 @@ def test_links_to_what_is_no_file_are_refused(tmp_path):
 
 
 def test_from_files_the_hub_dataset_has_images_ids_and_class_names(table, tmp_path):
-    export_hub(coreset_of(["x1", "x9"], [0, 1]), settings_of(table), tmp_path / "hub", class_names=["cat", "dog"])
+    hub_of(coreset_of(["x1", "x9"], [0, 1]), settings_of(table), tmp_path / "hub", class_names=["cat", "dog"])
     made = datasets.load_from_disk(tmp_path / "hub")
     assert made["id"][:] == ["x9", "x1"]  # in the table's order
     assert made.features["label"].names == ["cat", "dog"]
@@ -290,13 +298,28 @@ def test_from_a_hub_dataset_its_rows_are_kept_whole(tmp_path):
     }
     datasets.DatasetDict(parts).save_to_disk(tmp_path / "source")
     coreset = coreset_of([1, 2, 5], [1, 0, 1])
+    before = sorted((tmp_path / "source").rglob("*"))
     for source in (tmp_path / "source", f"hf:{tmp_path / 'source'}"):
         place = tmp_path / f"hub-{str(source)[:2].strip('/')}"
-        export_hub(coreset, settings_of(source), place, class_names=["cat", "dog"])
+        hub_of(coreset, settings_of(source), place, class_names=["cat", "dog"])
         made = datasets.load_from_disk(place)
-        assert made.features == parts["train"].features
+        own = parts["train"].features
+        assert {name: made.features[name] for name in own} == own
+        assert made["id"][:] == [1, 2, 5]
+        assert made["chosen"][:] == [True] * 3
         assert made["note"][:] == ["b", "c", "f"]
         assert (np.asarray(made[2]["image"]) == np.asarray(parts["train"][5]["image"])).all()
+        assert not (place / "rows").exists()
+    assert sorted((tmp_path / "source").rglob("*")) == before  # nothing is left beside the source's own files
+
+
+def test_a_column_that_is_there_already_is_not_replaced(tmp_path):
+    own = {"x": [[float(i), 1.0] for i in range(6)], "label": list("ababab"), "chosen": list("uvwxyz")}
+    datasets.Dataset.from_dict(own).save_to_disk(tmp_path / "source")
+    settings = settings_of(tmp_path / "source", columns="inputs=x")
+    with pytest.raises(InputError, match="source has a column chosen of its own, as the marks have: rename it"):
+        hub_of(coreset_of([1, 2], [1, 0]), settings, tmp_path / "hub", class_names="ab")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 def test_from_shards_the_hub_dataset_has_the_images(tmp_path):
@@ -308,7 +331,7 @@ def test_from_shards_the_hub_dataset_has_the_images(tmp_path):
                 member.size = len(content)
                 shard.addfile(member, io.BytesIO(content))
     settings = settings_of(tmp_path / "train-0.tar")
-    export_hub(coreset_of(["s1", "s4"], [1, 0]), settings, tmp_path / "hub", class_names="ab")
+    hub_of(coreset_of(["s1", "s4"], [1, 0]), settings, tmp_path / "hub", class_names="ab")
     made = datasets.load_from_disk(tmp_path / "hub").cast_column("image", datasets.Image(decode=False))
     assert [row["image"]["bytes"] for row in made] == [images["s1"], images["s4"]]
     assert made["label"][:] == [1, 0]
@@ -322,12 +345,16 @@ def test_from_arrays_the_hub_dataset_has_the_values(tmp_path, kind):
         else RNG.integers(0, 256, (6, 3, 4, 5), np.uint8)
     )
     np.savez(tmp_path / "a.npz", X=x, y=np.array(["b", "a"] * 3))
-    export_hub(coreset_of([1, 4], [0, 1]), settings_of(tmp_path / "a.npz"), tmp_path / "hub", class_names="ab")
+    hub_of(coreset_of([1, 4], [0, 1]), settings_of(tmp_path / "a.npz"), tmp_path / "hub", class_names="ab")
     made = datasets.load_from_disk(tmp_path / "hub").with_format("numpy")
     assert made["id"][:].tolist() == [1, 4]
     assert made["label"][:].tolist() == [0, 1]
-    assert f"Value('{kind}')" in str(made.features["inputs"])
-    assert (np.asarray(made["inputs"][:]) == x[[1, 4]]).all()
+    if kind == "uint8":  # pixels become PNG, which loses nothing
+        assert isinstance(made.features["image"], datasets.Image)
+        assert (np.stack(list(made["image"][:])) == x[[1, 4]].transpose(0, 2, 3, 1)).all()
+    else:
+        assert made["inputs"][:].dtype == np.float32
+        assert (np.asarray(made["inputs"][:]) == x[[1, 4]]).all()
 
 
 def test_from_a_made_dataset_the_hub_dataset_has_its_samples(tmp_path):
@@ -335,25 +362,25 @@ def test_from_a_made_dataset_the_hub_dataset_has_its_samples(tmp_path):
     train = load_digits(3, per_class=20).train
     index = [0, 30, 199]
     coreset = Coreset(np.array(index), train.ids[index], train.numpy_labels[index], np.zeros(3, np.bool_))
-    export_hub(coreset, settings, tmp_path / "hub", class_names=train.class_names)
+    hub_of(coreset, settings, tmp_path / "hub", class_names=train.class_names)
     made = datasets.load_from_disk(tmp_path / "hub").with_format("numpy")
     assert made["id"][:].tolist() == train.ids[index].tolist()
-    assert (np.asarray(made["inputs"][:]) == train.inputs[index].numpy()).all()
+    assert (np.stack(list(made["image"][:])) == train.inputs[index].numpy().transpose(0, 2, 3, 1)).all()
 
 
 # --- what cannot be done ---
 
 
-@pytest.mark.parametrize("export", [export_table, export_links, export_hub])
+@pytest.mark.parametrize("export", [export_table, export_links, hub_of])
 def test_an_input_that_changed_since_the_run_is_refused(table, tmp_path, export):
     def refused(ids, labels, message):
         with pytest.raises(InputError, match=message):
             export(coreset_of(ids, labels), settings_of(table), tmp_path / "k.csv", class_names=["cat", "dog"])
         assert not (tmp_path / "k.csv").exists()
 
-    refused(["x1", "gone", "x9"], [0, 0, 1], "1 of the coreset's 3 ids are not in t.csv, or not with the label")
-    refused(["x1", "x9", "x5"], [0, 0, 0], "2 of the coreset's 3 ids are not in t.csv, or not with the label")
-    refused(["x1", "x9"], [0, 7], "1 of the coreset's 2 ids")  # a coreset of other data
+    refused(["x1", "gone", "x9"], [0, 0, 1], "1 of the (coreset|run)'s 3 ids are not in t.csv, or not with the label")
+    refused(["x1", "x9", "x5"], [0, 0, 0], "2 of the (coreset|run)'s 3 ids are not in t.csv, or not with the label")
+    refused(["x1", "x9"], [0, 7], "1 of the (coreset|run)'s 2 ids")  # a coreset of other data
     table.unlink()
     refused(["x1", "x9"], [0, 1], "t.csv is missing")
 
@@ -369,8 +396,8 @@ def test_nothing_is_written_over(table, tmp_path):
         lambda: export_ids(coreset, table),
         lambda: export_scores(scores, table),
         lambda: export_links(coreset, settings, table.parent, **names),
-        lambda: export_hub(coreset, settings, table.parent, **names),
-        lambda: export_hub(coreset, settings, table, **names),
+        lambda: hub_of(coreset, settings, table.parent, **names),
+        lambda: hub_of(coreset, settings, table, **names),
     ):
         with pytest.raises(InputError, match="exists already; choose another place, or delete it"):
             write()
@@ -462,7 +489,7 @@ def test_export_misused_is_one_clear_line(run, tmp_path, tcsl_command):
     (tmp_path / "several" / "summary.json").write_text("{}")
     new = tmp_path / "new.csv"
     for words, message in [
-        ([run], "say what to write: --ids, --table, --links, --hub or --scores"),
+        ([run], "say what to write, with a path: --ids, --table, --links, --hub, --fiftyone, --csv, --scores"),
         ([tmp_path, "--ids", new], "is not a run folder"),
         ([tmp_path / "several", "--ids", new], f"holds several seeds: name one of them, such as {tmp_path}"),
         ([run, "--ids", new, "--table", tmp_path / "there.csv"], "there.csv exists already"),

@@ -197,7 +197,7 @@ def test_tcsl_cs_goes_by_any_score(tcsl_command, tmp_path):
 
 
 def test_scores_that_were_exported_as_csv_give_the_same_coreset(tcsl_command, tmp_path):
-    from tcsl.export import export_scores
+    from tcsl.export.tables import export_scores
 
     path = own_scores(tmp_path / "scores.parquet")
     export_scores(Scores.load(path), tmp_path / "scores.csv")
@@ -236,7 +236,7 @@ def test_a_coreset_of_a_coreset_is_not_taken_for_one_of_the_data(tcsl_command, t
 
 def test_a_coreset_of_a_table_can_be_exported(tmp_path):
     from tcsl.config import resolve
-    from tcsl.export import export_table
+    from tcsl.export.tables import export_table
 
     frame = TABLE.select("name", "loss", label="species", id="name").drop("name")
     path = write(frame, tmp_path / "t.csv")

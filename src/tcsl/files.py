@@ -1,8 +1,9 @@
-"""Files that are whole or absent: written beside their place, flushed, then renamed."""
+"""Files and folders that are whole or absent: written beside their place, then renamed."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,3 +34,24 @@ def write_atomic(path: Path, content: bytes | str | Callable[[Path], object]) ->
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_folder(path: Path, fill: Callable[[Path], object]) -> None:
+    """Make a folder so that a failure or Ctrl-C leaves nothing; an empty one may be there.
+
+    Parameters
+    ----------
+    fill : writes what belongs into the folder at the path it is given
+    """
+    place = Path(os.path.abspath(path))  # "." has no name of its own
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.part")
+    try:
+        temporary.mkdir(parents=True)
+        fill(temporary)
+        os.replace(temporary, place)
+    except OSError as error:
+        raise RunFolderError(
+            f"could not write {path}: {error.strerror or error}. Free some space or choose another place"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -297,11 +297,13 @@ def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str,
     return {name: load_final(job, name) for name in names}
 
 
-def check_same_data(folder: RunFolder, train_set: Dataset, test_set: Dataset | None) -> None:
+def check_same_data(
+    folder: RunFolder, train_set: Dataset, test_set: Dataset | None = None, *, only_train: bool = False
+) -> None:
     """Refuse data that are not those of the run: a file may have changed since."""
     stored = folder.data()
     now = {"fingerprint": train_set.fingerprint}
-    if "test" in stored:
+    if "test" in stored and not only_train:
         now["test"] = "" if test_set is None else test_set.fingerprint
     names = {"fingerprint": "training", "test": "test"}
     changed = [names[key] for key, value in now.items() if (stored[key] or "") != value]

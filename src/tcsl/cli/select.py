@@ -98,7 +98,7 @@ def select(
 
     Example: tcsl select runs/scores/scores.parquet --ratio 0.2
     """
-    from tcsl.export import save_coreset
+    from tcsl.export.tables import save_coreset
     from tcsl.selection.by_rule import check_given
 
     path = table / "scores.parquet" if table.is_dir() else table
