@@ -1,6 +1,8 @@
 """The README and the docs say what the records say, and their code runs."""
 
+import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -62,3 +64,13 @@ def test_no_file_is_large():
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     large = [name for name in names if name and (ROOT / name).is_file() and (ROOT / name).stat().st_size > 1_000_000]
     assert large == []
+
+
+def test_the_verdicts_figure_is_drawn_from_its_record(tmp_path):
+    rows = [{"alpha": 0.1, "runs": 100, "found": 3}, {"alpha": 0.9, "runs": 100, "found": 98}]
+    (tmp_path / "verdict.json").write_text(json.dumps({"rows": rows}))
+    script = runpy.run_path(str(ROOT / "docs" / "verdict_figure.py"))
+    for name in ("one.svg", "two.svg", "three.png"):
+        script["main"](tmp_path / name, tmp_path / "verdict.json")
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "three.png").read_bytes()[:4] == b"\x89PNG"

@@ -5,7 +5,7 @@
     run = tcsl.debias((X, y), ratio=0.1)    # or a torch Dataset of (x, y) pairs
     run.coreset.indices                     # drops into torch.utils.data.Subset
 
-`score`, `select`, `train` and `evaluate` are the parts; `TCSLSampler` is the scikit-learn way in.
+`score`, `select`, `train` and `evaluate` are the parts; `figures` draws a run; `TCSLSampler` is scikit-learn's way in.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tcsl.data.dataset import Dataset, Splits, make_dataset
     from tcsl.data.load import load
     from tcsl.errors import TcslError
+    from tcsl.report.drawing import figures
     from tcsl.running import Run, load_run
     from tcsl.sampler import TCSLSampler
     from tcsl.scores import Coreset, Scores
@@ -32,6 +33,7 @@ _PLACES = {
     "csl": "tcsl.api",
     "debias": "tcsl.api",
     "evaluate": "tcsl.api",
+    "figures": "tcsl.report.drawing",
     "load_run": "tcsl.running",
     "score": "tcsl.api",
     "select": "tcsl.selection.coreset",
@@ -59,6 +61,7 @@ __all__ = [
     "csl",
     "debias",
     "evaluate",
+    "figures",
     "load",
     "load_run",
     "make_dataset",

@@ -77,6 +77,18 @@ class Run:
         """The debiased model: plain training on the coreset."""
         return self.models["tcsl_cs"]
 
+    def __repr__(self) -> str:
+        """Return the verdict and the accuracies as text."""
+        from tcsl.report.notebook import run_text
+
+        return run_text(self.path, self.result)
+
+    def _repr_html_(self) -> str:
+        """Return verdict, accuracies and map, for a notebook."""
+        from tcsl.report.notebook import run_html
+
+        return run_html(self.path, self.result)
+
 
 def run_methods(
     train_set: Dataset,

@@ -65,7 +65,7 @@ class Scores:
 
     def save(self, path: Path | str) -> None:
         """Write the table as Parquet."""
-        _save(self.frame(), Path(path), self.facts)
+        save_table(self.frame(), Path(path), self.facts)
 
     @property
     def digest(self) -> str:
@@ -77,7 +77,7 @@ class Scores:
         """Read a table that `save` wrote, or one from elsewhere with the columns id, label, tcsl_c and curve."""
         import polars as pl
 
-        frame, facts = _load(Path(path), _READ)
+        frame, facts = load_table(Path(path), _READ)
         if len(frame) == 0:
             raise InputError(f"{path}: there is no sample")
         if frame.null_count().sum_horizontal()[0]:
@@ -137,12 +137,12 @@ class Coreset:
 
     def save(self, path: Path | str) -> None:
         """Write the table as Parquet."""
-        _save(self.frame(), Path(path), self.facts)
+        save_table(self.frame(), Path(path), self.facts)
 
     @classmethod
     def load(cls, path: Path | str) -> Coreset:
         """Read a table that `save` wrote."""
-        frame, facts = _load(Path(path), {"index", "id", "label", "g_high"})
+        frame, facts = load_table(Path(path), {"index", "id", "label", "g_high"})
         indices, ids, labels, g_high = (frame[name].to_numpy() for name in ("index", "id", "label", "g_high"))
         return cls(indices, ids, labels, g_high, facts, frame["score"].to_numpy() if "score" in frame.columns else None)
 
@@ -153,7 +153,7 @@ def save_predictions(
     """Write what each model predicts of the held-out samples as Parquet: id, label, and a column for each model."""
     import polars as pl
 
-    _save(pl.DataFrame({"id": ids, "label": labels, **predictions}), path, facts)
+    save_table(pl.DataFrame({"id": ids, "label": labels, **predictions}), path, facts)
 
 
 def is_scores(path: Path) -> bool:
@@ -222,7 +222,8 @@ def digest(*arrays: AnyArray) -> str:
     return made.hexdigest()
 
 
-def _save(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
+def save_table(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
+    """Write a table of a run as Parquet, with where it comes from in its metadata."""
     import polars as pl
 
     text = json.dumps({"schema": SCHEMA, **facts}, sort_keys=True)
@@ -236,7 +237,8 @@ def _save(frame: pl.DataFrame, path: Path, facts: Mapping[str, Any]) -> None:
     write_atomic(path, write)
 
 
-def _load(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+def load_table(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Read a Parquet table that has these columns, and where it comes from."""
     import polars as pl
 
     if not path.is_file():

@@ -1,10 +1,13 @@
-"""Means, deviations and paired differences over seeds."""
+"""Means, deviations and paired differences over seeds; intervals of a share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+
+from tcsl.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,44 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Summary:
     2.5
     """
     return summarise([a - b for a, b in zip(first, second, strict=True)])
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of which k of n were seen, by Wilson's score test.
+
+    It covers the true share in 95 % of cases on average over shares, and stays in [0, 1].
+
+    >>> low, high = wilson(8, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.4902, 0.9433)
+    """
+    _check_count(k, n)
+    z2 = NormalDist().inv_cdf(0.975) ** 2
+    middle = (k + z2 / 2) / (n + z2)
+    half = math.sqrt(z2 * (k * (n - k) / n + z2 / 4)) / (n + z2)
+    return (0.0 if k == 0 else middle - half), (1.0 if k == n else middle + half)
+
+
+def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact binomial interval of a share of which k of n were seen: each end by a test of half the level.
+
+    It covers the true share in at least `level` of cases, whatever the share is.
+
+    >>> low, high = clopper_pearson(8, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.4439, 0.9748)
+    """
+    _check_count(k, n)
+    if not 0 < level < 1:
+        raise InputError(f"the level of an interval must be between 0 and 1, got {level:g}")
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
+    high = float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    return low, high
+
+
+def _check_count(k: int, n: int) -> None:
+    if not 0 <= k <= n or n < 1:
+        raise InputError(f"a share is k of n with 0 <= k <= n and n of 1 or more, got {k} of {n}")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tcsl.selection.quota import said
 from tcsl.statistics import summarise
+from tcsl.text import printable
 
 if TYPE_CHECKING:
     from tcsl.evaluation import Evaluation
@@ -73,7 +74,7 @@ def _methods(summary: Mapping[str, Any]) -> Table:
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
     where = summary["evaluated_on"]
     table = Table(title=f"Accuracy on {where}, % ({over}, r = {said(summary['ratio'])}, profile {summary['profile']})")
-    columns = _known_metrics(summary)
+    columns = known_metrics(summary)
     table.add_column("method")
     for title in columns.values():
         table.add_column(title, justify="right")
@@ -105,7 +106,7 @@ def _epochs(summary: Mapping[str, Any]) -> dict[str, str]:
 
 def _differences(summary: Mapping[str, Any]) -> Table:
     table = Table(title="TCSL-CS minus the other methods, paired by seed: mean [95 % interval]")
-    columns = _known_metrics(summary)
+    columns = known_metrics(summary)
     table.add_column("minus")
     for title in columns.values():
         table.add_column(title, justify="right")
@@ -114,7 +115,7 @@ def _differences(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def _known_metrics(summary: Mapping[str, Any]) -> dict[str, str]:
+def known_metrics(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the metrics that every method has, with their titles."""
     rows = summary["methods"].values()
     known = {metric: title for metric, title in _METRICS.items() if all(row[metric] is not None for row in rows)}
@@ -220,12 +221,12 @@ def render_evaluations(
 
 def render_check(report: Mapping[str, Any]) -> RenderableType:
     """Return what `tcsl data check` found as a table."""
-    table = Table(title=Text(_printable(report["source"])), show_header=False)
+    table = Table(title=Text(printable(report["source"])), show_header=False)
     table.add_column("what")
     table.add_column("found", overflow="fold")
 
     def row(what: str, found: str) -> None:
-        table.add_row(what, Text(_printable(found)))  # Text: a name such as [red] is not markup
+        table.add_row(what, Text(printable(found)))  # Text: a name such as [red] is not markup
 
     bad, samples, empty = report["bad"], report["samples"], report["empty_groups"]
     row("samples", f"{samples:,}" if samples == report["listed"] else f"{samples:,} of the {report['listed']:,} listed")
@@ -273,9 +274,7 @@ def render_kept(classes: Mapping[str, Mapping[str, int]]) -> RenderableType:
         table.add_column(title, justify=justify)  # type: ignore[arg-type]
     for name in shown:
         count = classes[name]
-        table.add_row(
-            Text(_printable(name)), f"{count['samples']:,}", f"{count['kept']:,}", f"{100 * shares[name]:.1f}"
-        )
+        table.add_row(Text(printable(name)), f"{count['samples']:,}", f"{count['kept']:,}", f"{100 * shares[name]:.1f}")
     more = len(classes) - len(shown)
     return Group(table, Text(f"and {more:,} classes of which more was kept")) if more else table
 
@@ -287,10 +286,6 @@ def _listing(counts: Mapping[str, int], most: int = 12, few: int = 4) -> str:
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     largest, smallest = (_listing(dict(part)) for part in (ranked[:few], ranked[-few:]))
     return f"{len(counts):,} in all. Largest: {largest}. Smallest: {smallest}"
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def size_of(count: float) -> str:

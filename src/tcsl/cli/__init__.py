@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tcsl.cli import config, data, export, methods, parts, run, select, show
+from tcsl.cli import config, data, export, figures, methods, parts, run, select, show
 from tcsl.errors import TcslError, TcslWarning
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("select")(select.select)
 app.command("train")(parts.train)
 app.command("evaluate")(parts.evaluate)
 app.command("show")(show.show)
+app.command("figures")(figures.figures)
 app.command("export")(export.export)
 app.command("methods")(methods.methods)
 app.add_typer(data.app, name="data")

@@ -1,0 +1,59 @@
+"""Intervals of a share, by hand and against scipy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+
+from tcsl.errors import InputError
+from tcsl.statistics import clopper_pearson, wilson
+
+
+def test_wilson_by_hand():
+    # 8 of 10, z^2 = 3.8415: the middle is 9.9207 / 13.8415, half the width sqrt(3.8415 (1.6 + 0.9604)) / 13.8415.
+    assert wilson(8, 10) == pytest.approx((0.7167 - 0.2266, 0.7167 + 0.2266), abs=1e-4)
+    # None of n: the upper end is z^2 / (n + z^2).
+    assert wilson(0, 20) == pytest.approx((0, 3.8415 / 23.8415), abs=1e-5)
+
+
+def test_clopper_pearson_by_hand():
+    # None of 20: (1 - p)^20 = 0.025. All of 20: p^20 = 0.025.
+    assert clopper_pearson(0, 20) == pytest.approx((0, 1 - 0.025 ** (1 / 20)))
+    assert clopper_pearson(20, 20) == pytest.approx((0.025 ** (1 / 20), 1))
+    # 1 of 2: at the lower end 1 - (1 - p)^2 = 0.025, at the upper 1 - p^2 = 0.025.
+    assert clopper_pearson(1, 2) == pytest.approx((1 - math.sqrt(0.975), math.sqrt(0.975)))
+    # 95 of 100, from a table.
+    assert clopper_pearson(95, 100) == pytest.approx((0.8872, 0.9836), abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 7, 23, 60])
+def test_both_are_scipys(n):
+    for k in range(n + 1):
+        found = binomtest(k, n)
+        for level in (0.9, 0.95):
+            exact = found.proportion_ci(level, "exact")
+            assert clopper_pearson(k, n, level) == pytest.approx((exact.low, exact.high), abs=1e-12)
+        score = found.proportion_ci(0.95, "wilson")
+        assert wilson(k, n) == pytest.approx((score.low, score.high), abs=1e-12)
+
+
+def test_the_exact_interval_covers_every_share_often_enough():
+    n = 20
+    ends = np.array([clopper_pearson(k, n) for k in range(n + 1)])
+    for share in np.linspace(0.001, 0.999, 333):
+        inside = (ends[:, 0] <= share) & (share <= ends[:, 1])
+        assert binom.pmf(np.arange(n + 1), n, share)[inside].sum() >= 0.95
+
+
+@pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+@pytest.mark.parametrize(("k", "n"), [(-1, 5), (6, 5), (0, 0)])
+def test_what_is_no_share_is_refused(interval, k, n):
+    with pytest.raises(InputError, match=f"got {k} of {n}"):
+        interval(k, n)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_a_level_is_between_0_and_1(level):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        clopper_pearson(1, 2, level)
