@@ -11,6 +11,7 @@ from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError, NonFiniteLoss
+from tcsl.scoring.separation import separation
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.training.augment import augment, uniform
 from tcsl.training.checkpoint import Checkpoint, load_tensors
@@ -102,6 +103,18 @@ def test_without_weights_all_samples_weigh_the_same():
     mean = nn.functional.cross_entropy(logits_of(net, feed), feed.labels).item()
     fit(net, feed, TrainSettings(batch_size=22), stage="test", steps=1, seed=5, report=events.append)
     assert events[0].loss == pytest.approx(mean, rel=1e-5)
+
+
+def test_stage_1_reports_how_far_its_losses_are_apart_and_every_stage_its_memory():
+    feed, events = rows_feed(40), []
+    settings = resolve(overrides={"train.epochs": 3, "score.biased_epochs": 3, "train.batch_size": 8})
+    biased = build_net("auto", feed.data, seed=0)
+    curves = train_biased(biased, feed, settings, seed=0, report=events.append)
+    assert [event.separation for event in events] == [float(separation(curves[:, t])) for t in range(3)]
+    assert all(0 < event.separation < 1 for event in events)
+    train_core(build_net("auto", feed.data, seed=1), biased, feed, settings, seed=0, report=events.append)
+    assert [event.separation for event in events[3:]] == [None] * 3
+    assert all(event.memory > 10_000_000 for event in events)  # that of the process
 
 
 def test_the_recorded_loss_is_the_one_before_the_step():

@@ -23,8 +23,8 @@ def open_folder(path, resume=False, data=DATA, **overrides):
     return RunFolder.open(path, resolve(overrides=overrides), data, resume=resume, environment={})
 
 
-def epoch(stage, number, loss=0.5):
-    return Epoch(stage, number, 9, number, 9, loss, 1.5)
+def epoch(stage, number, loss=0.5, **more):
+    return Epoch(stage, number, 9, number, 9, loss, 1.5, **more)
 
 
 def test_a_folder_is_made_and_found_again(tmp_path):
@@ -115,6 +115,22 @@ def test_metrics_survive_a_kill_in_the_middle_of_a_line(tmp_path):
     assert [(line["epoch"], line["loss"]) for line in again.metrics()] == [(1, 0.5), (2, 0.25)]
     again.report(epoch("core", 1))
     assert again.seconds() == {"biased": 3.0, "core": 1.5}
+
+
+def test_the_peak_memory_of_a_stage_is_the_largest_of_its_sessions(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    folder.report(epoch("biased", 1, memory=300))
+    folder.report(epoch("biased", 2, memory=500))
+    folder.report(epoch("core", 1, memory=None))
+    folder.close()
+    again = open_folder(tmp_path / "run", resume=True)  # another process, which needs less
+    again.report(epoch("biased", 3, memory=200))
+    assert again.memory() == {"biased": 500, "core": None}
+    assert again.spent() == {"seconds": {"biased": 4.5, "core": 1.5}, "memory": {"biased": 500, "core": None}}
+    path = tmp_path / "run" / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "memory"}) + "\n" for line in lines))
+    assert again.memory() == {"biased": None, "core": None}  # as of a run that is older than this number
 
 
 @pytest.mark.parametrize("left", [["lock"], ["lock", ".data.json.7.part"], ["lock", "data.json", "environment.json"]])

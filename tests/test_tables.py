@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from tcsl.tables import render_summary
+from tcsl.tables import render_stages, render_summary
 
 
 def said_of(*found):
@@ -29,6 +29,18 @@ def test_what_is_known_of_the_minority_is_said():
     assert said_of(known)[0].endswith("of the 10 that truly do, it has 0.90 (precision 0.45, AUC of TCSL_s 0.975)")
     empty = {"n": 200, "g_high": 0, "minority": 200, "recall": 0.0, "precision": None, "auc": None}
     assert said_of(empty)[0].endswith("of the 200 that truly do, it has 0.00 (precision -)")
+
+
+def test_stages_have_mean_seconds_and_the_largest_memory_of_the_seeds():
+    seconds = [{"biased": 1.0, "core": 2.0}, {"biased": 2.0, "core": 4.5}]
+    memory = [{"biased": 2_000_000, "core": None}, {"biased": 1_512_000_000, "core": None}]
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render_stages(seconds, memory))
+    rows = [line.replace("│", " ").split() for line in console.export_text().splitlines()]
+    assert ["biased", "1.5", "1,512"] in rows
+    assert ["core", "3.2", "not", "known"] in rows
+    console.print(render_stages(seconds[:1], []))  # as of a run that is older than this number
+    assert "2.0" in console.export_text()
 
 
 def said_of_models(*seeds):

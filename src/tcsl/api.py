@@ -49,6 +49,7 @@ def debias(
     out: Path | str | None = None,
     resume: bool = False,
     report: Report | None = None,
+    logger: str | Sequence[str] = (),
 ) -> Run:
     """Find the shortcut, select the coreset, train on it, and evaluate.
 
@@ -68,6 +69,7 @@ def debias(
     out : the run folder; by default runs/NAME-HASH
     resume : go on in an existing folder
     report : called after each epoch
+    logger : "tensorboard", "wandb" or "mlflow", or several: they are sent every epoch, the settings and the result
 
     Returns
     -------
@@ -99,6 +101,7 @@ def debias(
         out=out,
         resume=resume,
         report=report,
+        loggers=_names(logger),
     )
 
 
@@ -112,10 +115,11 @@ def score(
     out: Path | str | None = None,
     resume: bool = False,
     report: Report | None = None,
+    logger: str | Sequence[str] = (),
 ) -> Scores:
     """Run Algorithm 1: train the biased and the core model and return TCSL_s, TCSL_c and the loss curves.
 
-    Parameters are those of `debias`; without `out` nothing is written.
+    Parameters are those of `debias`; without `out` nothing is written, and a logger has no place.
 
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
     >>> scores = score((X, y), settings={"train.epochs": 20})
@@ -126,10 +130,13 @@ def score(
     train_set = as_dataset(_loaded(data, resolved, only_train=True), name="training data")
     path = None if out is None else Path(out)
     work = {"work": "score"}
-    with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
+    with opened_job(
+        train_set, resolved, net=net, work=work, path=path, resume=resume, report=report, loggers=_names(logger)
+    ) as job:
         scores = score_stages(job.hiding())
         if job.folder:
-            job.folder.finish({"schema": SCHEMA, "n": len(scores), "g_high": int(scores.g_high.sum())})
+            found = {"n": len(scores), "g_high": int(scores.g_high.sum())}
+            job.folder.finish({"schema": SCHEMA, **found, **job.folder.spent()})
         return scores
 
 
@@ -169,6 +176,7 @@ def train(
     out: Path | str | None = None,
     resume: bool = False,
     report: Report | None = None,
+    logger: str | Sequence[str] = (),
 ) -> nn.Module:
     """Train CB ERM on everything or on a coreset, for the same number of steps, and return the model.
 
@@ -195,11 +203,14 @@ def train(
         "coreset": "everything" if coreset is None else coreset.digest,
         **judged_facts(resolved, judged),
     }
-    with opened_job(train_set, resolved, net=net, work=work, path=path, resume=resume, report=report) as job:
+    with opened_job(
+        train_set, resolved, net=net, work=work, path=path, resume=resume, report=report, loggers=_names(logger)
+    ) as job:
         model = train_final(replace(job.hiding(), judge=judge_of(job, judged)), "final", coreset)
         if job.folder:
             n = len(train_set if coreset is None else coreset)
-            job.folder.finish({"schema": SCHEMA, "n": n, "models": {"final": model_facts(job.folder, "final")}})
+            models = {"final": model_facts(job.folder, "final")}
+            job.folder.finish({"schema": SCHEMA, "n": n, "models": models, **job.folder.spent()})
         return model
 
 
@@ -231,6 +242,10 @@ def evaluate(
     )
     test_set = as_dataset(_loaded(data, resolved), groups=groups, name="test data", test=True, like=train_set)
     return evaluate_net(model, test_set, train_set, resolved.device)
+
+
+def _names(logger: str | Sequence[str]) -> tuple[str, ...]:
+    return (logger,) if isinstance(logger, str) else tuple(logger)
 
 
 def _validation(data: Data, val: Data | None) -> tuple[Data | None, Dataset | None]:

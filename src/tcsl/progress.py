@@ -1,4 +1,7 @@
-"""Progress in the terminal: a bar for each run with its stage, loss and time left; plain lines where it is a file."""
+"""Progress in the terminal: a bar a run with its stage, epoch, loss and time left; plain lines where it is a file.
+
+In stage 1 it says how far the two clusters of losses have come apart, too (`scoring/separation.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 
 class ProgressBars:
@@ -20,13 +24,14 @@ class ProgressBars:
         self._plans = plans
         self._bars = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=None),  # what the text leaves
             TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
+            *([TimeElapsedColumn(Column(no_wrap=True))] if self._console.width >= 100 else []),
             TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
             console=self._console,
             disable=not self._console.is_terminal or quiet,
+            speed_estimate_period=24 * 3600,  # an epoch may take longer than rich's 30 s, which then knows no speed
         )
         self._tasks: dict[int, TaskID] = {}
 
@@ -47,7 +52,9 @@ class ProgressBars:
         stages = list(plan)
         before = sum(plan[stage] for stage in stages[: stages.index(epoch.stage)])
         name = f"seed {key}  " if len(self._plans) > 1 else ""
-        text = f"{name}{epoch.stage:<8} epoch {epoch.epoch:>3}/{epoch.epochs:<3} loss {epoch.loss:.4f}"
+        apart = "" if epoch.separation is None else f"  separation {epoch.separation:.2f}"
+        number = f"{epoch.epoch:>{len(str(epoch.epochs))}}/{epoch.epochs}"
+        text = f"{name}{epoch.stage:<7} epoch {number}  loss {epoch.loss:.4f}{apart}"
         if key not in self._tasks:
             self._tasks[key] = self._bars.add_task(text, total=sum(plan.values()))
         self._bars.update(self._tasks[key], completed=before + epoch.step, description=text)

@@ -1,4 +1,4 @@
-"""What can be named: datasets, nets and methods, each one line here.
+"""What can be named: datasets, nets, methods and loggers, each one line here.
 
 An entry is the place where the object lives, `module:attribute`, so that listing names imports nothing.
 """
@@ -114,5 +114,14 @@ METHODS = Registry(
         "d2_selfsup_clip": "tcsl.methods.coresets:D2_SELFSUP_CLIP",
         "ccs": "tcsl.methods.coresets:CCS",
         "coreset": "tcsl.methods.coresets:ANY",
+    },
+)
+
+LOGGERS = Registry(
+    "logger",
+    {
+        "tensorboard": "tcsl.loggers.tensorboard:KIND",
+        "wandb": "tcsl.loggers.wandb:KIND",
+        "mlflow": "tcsl.loggers.mlflow:KIND",
     },
 )

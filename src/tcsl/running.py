@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
+from tcsl.loggers.base import check_loggers, opened_loggers
 from tcsl.methods.base import Method, Outcome, check_method, check_needs, check_options, run_method
 from tcsl.model_selection import judge_of, judged_facts, judged_on, judging_steps, model_facts
 from tcsl.pipeline import Job, biased_stage, load_final
@@ -101,6 +102,7 @@ def run_methods(
     out: Path | str | None = None,
     resume: bool = False,
     report: Report | None = None,
+    loggers: Sequence[str] = (),
 ) -> Run:
     """Run every method of the settings on one dataset and one seed, into one run folder.
 
@@ -108,6 +110,7 @@ def run_methods(
     ----------
     val_set : what methods may look at that need a validation set
     val_iid : one that is distributed like the training set, where `val_set` is not
+    loggers : names of tools that are sent the epochs and the result
     """
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     check_options(settings)
@@ -135,6 +138,7 @@ def run_methods(
         methods=methods.values(),
         resume=resume,
         report=report,
+        loggers=loggers,
     ) as job:
         folder = job.folder
         assert folder is not None
@@ -157,7 +161,7 @@ def run_methods(
             "verdict": verdict.as_dict(),
             "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
             "identification": _identification(outcomes.get("tcsl_cs"), train_set),
-            "seconds": folder.seconds(),
+            **folder.spent(),
             "unknown": _unknown(train_set, test_set),
         }
         folder.finish(result)
@@ -165,7 +169,13 @@ def run_methods(
 
 
 def run_splits(
-    splits: Splits, settings: Settings, *, out: Path, resume: bool = False, report: Report | None = None
+    splits: Splits,
+    settings: Settings,
+    *,
+    out: Path,
+    resume: bool = False,
+    report: Report | None = None,
+    loggers: Sequence[str] = (),
 ) -> Run:
     """Run every method of the settings on a dataset as it was loaded."""
     return run_methods(
@@ -177,6 +187,7 @@ def run_splits(
         out=out,
         resume=resume,
         report=report,
+        loggers=loggers,
     )
 
 
@@ -208,6 +219,7 @@ def opened_job(
     methods: Collection[Method] = (),
     resume: bool = False,
     report: Report | None = None,
+    loggers: Sequence[str] = (),
 ) -> Iterator[Job]:
     """Put the data on its device and open the run folder, where there is one; both are let go at the end.
 
@@ -215,30 +227,33 @@ def opened_job(
     ----------
     work : what is done with the data; a folder in which something else was done is refused
     methods : which must be able to work with the data and the net, or nothing is made
+    loggers : names of tools; they are sent the result when the job is let go, so that it has all its files by then
     """
+    if loggers and path is None:
+        raise InputError(f"a logger keeps its files in the run folder: say where with out=, got {', '.join(loggers)}")
+    check_loggers(loggers)
     hardware = choose(settings.device)
     check_inputs(settings.train.augment, train_set.inputs)
-    folder: RunFolder | None = None
+    told: list[Report] = []  # the folder first: loggers read it
 
     def tell(epoch: Epoch) -> None:
-        if folder is not None:
-            folder.report(epoch)
-        if report is not None:
-            report(epoch)
+        for one in told:
+            one(epoch)
 
-    with settled(settings.device):
+    with settled(settings.device), ExitStack() as stack:
         feed = Feed.of(train_set, hardware, how=settings.device.feed)
         job = Job(feed, settings, net if net is not None else settings.train.net, report=tell, val=val_set)
         _check_net(job, methods)
         if path is not None:
             facts = {**work, **_data_facts(train_set)}
             folder = RunFolder.open(path, settings, facts, resume=resume, environment=describe_environment())
-        try:
-            _log.info(feed.describe())
-            yield replace(job, folder=folder)
-        finally:
-            if folder is not None:
-                folder.close()
+            stack.callback(folder.close)
+            job = replace(job, folder=folder)
+            told += [folder.report, stack.enter_context(opened_loggers(loggers, folder))]
+        if report is not None:
+            told.append(report)
+        _log.info(feed.describe())
+        yield job
 
 
 def _check_net(job: Job, methods: Collection[Method]) -> None:

@@ -3,13 +3,14 @@
     config.toml        every setting
     data.json          the data's fingerprint, classes and sizes, and what was done with it
     environment.json   software, hardware, commit, command
-    metrics.jsonl      one line an epoch
+    metrics.jsonl      one line an epoch: loss, separation of the two clusters in stage 1, seconds, peak memory
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
     predictions.parquet  id and label of each held-out sample, and what each model predicts of it
     result.json        every number of the run
     checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)
     done               written last
+    tensorboard/, wandb/, mlflow.db, mlflow/, loggers.json    of the loggers, where there are any
 
 Files are whole or absent. A folder made with other settings or data is refused.
 """
@@ -177,6 +178,21 @@ class RunFolder:
         for line in self.metrics():
             out[line["stage"]] = out.get(line["stage"], 0.0) + line["seconds"]
         return out
+
+    def memory(self) -> dict[str, int | None]:
+        """Return the peak memory of each stage, bytes: the stage's own on a CUDA device, else the process's so far.
+
+        It is the largest of all the sessions it took; None where no session could tell, or is older than this number.
+        """
+        out: dict[str, int | None] = {}
+        for line in self.metrics():
+            known = [peak for peak in (out.get(line["stage"]), line.get("memory")) if peak is not None]
+            out[line["stage"]] = max(known, default=None)
+        return out
+
+    def spent(self) -> dict[str, Any]:
+        """Return what a result says of its stages: their seconds and their peak memory."""
+        return {"seconds": self.seconds(), "memory": self.memory()}
 
     def _read(self, name: str) -> Any:
         try:

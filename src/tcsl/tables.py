@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +190,23 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
     notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))
     notes += [f"not known: {what}" for what in summary["unknown"]]
     return notes
+
+
+def render_stages(seconds: Sequence[Mapping[str, float]], memory: Sequence[Mapping[str, int | None]]) -> RenderableType:
+    """Return a table of the stages of one seed or several: how long they took, and their peak memory.
+
+    Seconds are the mean over the seeds, memory the largest. It is the stage's own on a CUDA device; elsewhere it is the
+    process's so far, which a later stage cannot lower.
+    """
+    table = Table(title="Stages" if len(seconds) == 1 else f"Stages (mean and peak of {len(seconds)} seeds)")
+    table.add_column("stage")
+    table.add_column("seconds", justify="right")
+    table.add_column("peak memory, MB", justify="right")
+    for stage in seconds[0]:
+        peaks = [peak for peaks in memory if (peak := peaks.get(stage)) is not None]
+        mean = summarise([one[stage] for one in seconds if stage in one]).mean
+        table.add_row(stage, f"{mean:.1f}", f"{max(peaks) / 1e6:,.0f}" if peaks else "not known")
+    return table
 
 
 def _mean_sd(value: Mapping[str, Any]) -> str:

@@ -140,7 +140,9 @@ def test_model_selection_is_printed_with_every_result(tcsl_command, tmp_path):
     assert code == 0, err
     assert "model: best worst-group accuracy on digits, validation\n" in out
     assert re.search(r"\d of 3", out)
-    assert tcsl_command("show", tmp_path / "run")[1] in out
+    shown = tcsl_command("show", tmp_path / "run")[1]
+    assert out[: out.index("the run is in")] in shown
+    assert "peak memory, MB" in shown
     model = json.loads(tcsl_command("show", tmp_path / "run", "--json")[1])["models"][0]["cb_erm"]
     code, out, _ = tcsl_command("evaluate", tmp_path / "run")
     assert f"epoch {model['epoch']} of 3 ({100 * model['value']:.1f} %)" in " ".join(out.split())

@@ -9,6 +9,7 @@ from tcsl.api import score
 from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import InputError
+from tcsl.scoring.separation import separation
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import choose
 from tcsl.training.feed import Feed
@@ -96,6 +97,26 @@ def test_nothing_waits_for_the_device_inside_an_epoch():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(batches) == 39
+
+
+def test_the_separation_waits_for_nothing_and_is_that_of_the_cpu():
+    losses = torch.empty(4795).exponential_(generator=torch.Generator().manual_seed(0))
+    there = losses.cuda()
+    separation(there)  # the first call loads kernels
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = separation(there)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert float(found) == pytest.approx(float(separation(losses)), abs=1e-6)
+
+
+def test_the_peak_memory_is_that_of_the_stage():
+    feed, events = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda"))), []
+    before = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")  # 1 GB, gone before the stage begins
+    del before
+    train(feed, report=events.append)
+    assert all(0 < event.memory < 1 << 30 for event in events)
 
 
 def test_resume_on_a_gpu_ends_with_the_same_bytes(tmp_path):

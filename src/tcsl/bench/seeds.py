@@ -28,6 +28,7 @@ from tcsl.statistics import paired, summarise
 METRICS = ("wga", "wga_cells", "average", "weighted_average", "worst_class")
 
 SeedReport = Callable[[int, Any], None]  # seed, Epoch
+OneSeed = Callable[..., dict[str, Any]]  # `_run_one`, told how
 
 
 def run_seeds(
@@ -38,6 +39,7 @@ def run_seeds(
     jobs: int | None = None,
     resume: bool = False,
     report: SeedReport | None = None,
+    loggers: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the settings once a seed and return the summary, also written to OUT/summary.json.
 
@@ -46,6 +48,7 @@ def run_seeds(
     jobs : seeds at a time; by default the cores divided by the threads of a run. On a CUDA device they share it in
         turns, which pays for small nets: three seeds of ResNet18 on cMNIST take 0.80 s an epoch each, one alone 1.55 s
     report : called with the seed and the epoch after each epoch of each seed
+    loggers : names of tools, in which each seed is a run of its own
     """
     from tcsl.training.device import choose
 
@@ -59,7 +62,8 @@ def run_seeds(
     if jobs is None:
         jobs = max(1, (os.cpu_count() or 1) // max(1, settings.device.threads or os.cpu_count() or 1))
     on_gpu = jobs > 1 and choose(settings.device).device.type == "cuda"
-    results = (_run_in_turns if on_gpu else _run_in_processes)(settings, folders, jobs, resume, report)
+    one = partial(_run_one, resume=resume, loggers=loggers)
+    results = (_run_in_turns if on_gpu else _run_in_processes)(one, settings, folders, jobs, report)
     summary = summarise_results([results[seed] for seed in seeds])
     identity = {name: value for name, value in flat(settings).items() if name != "seed"}
     record = {**summary, "settings": identity, "environment": describe_environment()}
@@ -103,6 +107,7 @@ def summarise_results(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "identification": [result["identification"] for result in results],
         "coresets": [result["coresets"] for result in results],
         "seconds": [result["seconds"] for result in results],
+        "memory": [result.get("memory", {}) for result in results],  # older runs have none
         "unknown": results[0]["unknown"],
     }
 
@@ -123,7 +128,7 @@ def _mean_groups(results: Sequence[dict[str, Any]], methods: Sequence[str]) -> l
 
 
 def _run_in_turns(
-    settings: Settings, folders: dict[int, Path], jobs: int, resume: bool, report: SeedReport | None
+    run_one: OneSeed, settings: Settings, folders: dict[int, Path], jobs: int, report: SeedReport | None
 ) -> dict[int, dict[str, Any]]:
     from tcsl.training.device import settled
     from tcsl.training.turns import in_turns
@@ -134,7 +139,7 @@ def _run_in_turns(
                 report(seed, epoch)
 
         try:
-            return _run_one(settings.model_copy(update={"seed": seed}), folders[seed], resume, tell)
+            return run_one(settings.model_copy(update={"seed": seed}), folders[seed], report=tell)
         except TcslError as error:
             raise type(error)(f"seed {seed}: {error}") from None
 
@@ -147,14 +152,14 @@ def _run_in_turns(
     return results
 
 
-def _run_one(settings: Settings, path: Path, resume: bool, report: Callable[[Any], None]) -> dict[str, Any]:
+def _run_one(settings: Settings, path: Path, **how: Any) -> dict[str, Any]:
     from tcsl.running import load_dataset, run_splits
 
-    return run_splits(load_dataset(settings), settings, out=path, resume=resume, report=report).result
+    return run_splits(load_dataset(settings), settings, out=path, **how).result
 
 
 def _run_in_processes(
-    settings: Settings, folders: dict[int, Path], jobs: int, resume: bool, report: SeedReport | None
+    run_one: OneSeed, settings: Settings, folders: dict[int, Path], jobs: int, report: SeedReport | None
 ) -> dict[int, dict[str, Any]]:
     context = multiprocessing.get_context("spawn")
     queue: Any = context.Queue()
@@ -166,7 +171,7 @@ def _run_in_processes(
             while waiting and len(running) < jobs:
                 seed = waiting.pop(0)
                 one = settings.model_copy(update={"seed": seed})
-                process = context.Process(target=_work, args=(one, folders[seed], resume, queue), daemon=True)
+                process = context.Process(target=_work, args=(run_one, one, folders[seed], queue), daemon=True)
                 process.start()
                 running[seed] = process
             try:
@@ -198,7 +203,7 @@ def _run_in_processes(
     return results
 
 
-def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
+def _work(run_one: OneSeed, settings: Settings, path: Path, queue: Any) -> None:
     """Run one seed and send its epochs, warnings and result; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     seed = settings.seed
@@ -209,7 +214,7 @@ def _work(settings: Settings, path: Path, resume: bool, queue: Any) -> None:
 
     warnings.showwarning = forward
     try:
-        result = _run_one(settings, path, resume, lambda epoch: queue.put((seed, "epoch", epoch)))
+        result = run_one(settings, path, report=lambda epoch: queue.put((seed, "epoch", epoch)))
         queue.put((seed, "done", result))
     except TcslError as error:
         queue.put((seed, "error", type(error)(f"seed {seed}: {error}")))

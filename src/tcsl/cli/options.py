@@ -74,6 +74,15 @@ Set = Annotated[
 Device = Annotated[
     str | None, typer.Option(help="auto, cpu, cuda, cuda:1 or mps; auto by default.", show_default=False)
 ]
+Logger = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="tensorboard, wandb or mlflow: every epoch, the settings and the result go there, too; may be repeated. "
+        "Extras: pip install 'tcsl[tensorboard]'. Files are in the run folder; wandb sends them to its server unless "
+        "WANDB_MODE=offline, mlflow only where MLFLOW_TRACKING_URI is set.",
+        show_default=False,
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on in an existing folder from its last finished epoch.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]

@@ -27,6 +27,7 @@ def score(
     set_: options.Set = None,
     resume: options.Resume = False,
     device: options.Device = None,
+    logger: options.Logger = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -47,15 +48,22 @@ def score(
         data__on_bad=on_bad,
     )
     from tcsl import api
+    from tcsl.loggers.base import check_loggers
     from tcsl.pipeline import scoring_steps
     from tcsl.progress import ProgressBars, reading
     from tcsl.running import load_dataset
 
+    check_loggers(logger or ())
     with reading(quiet=quiet) as progress:
         data = load_dataset(settings, progress, only_train=True).train
     with resumable(out), ProgressBars({settings.seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
-            data, settings=settings, out=out, resume=resume, report=lambda epoch: bars.report(settings.seed, epoch)
+            data,
+            settings=settings,
+            out=out,
+            resume=resume,
+            report=lambda epoch: bars.report(settings.seed, epoch),
+            logger=logger or (),
         )
     path = out / "scores.parquet"
     high = int(scores.g_high.sum())
@@ -83,6 +91,7 @@ def train(
     set_: options.Set = None,
     resume: options.Resume = False,
     device: options.Device = None,
+    logger: options.Logger = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -103,12 +112,14 @@ def train(
         data__on_bad=on_bad,
     )
     from tcsl import api
+    from tcsl.loggers.base import check_loggers
     from tcsl.model_selection import judging_steps
     from tcsl.pipeline import final_stage
     from tcsl.progress import ProgressBars, reading
     from tcsl.running import load_dataset
     from tcsl.scores import Coreset
 
+    check_loggers(logger or ())
     with reading(quiet=quiet) as progress:
         splits = load_dataset(settings, progress)
     kept = None if coreset is None else Coreset.load(coreset)
@@ -122,6 +133,7 @@ def train(
             out=out,
             resume=resume,
             report=lambda epoch: bars.report(settings.seed, epoch),
+            logger=logger or (),
         )
     if splits.evaluation is not None:
         evaluation = api.evaluate(model, splits.evaluation, train=splits.train, settings=settings)

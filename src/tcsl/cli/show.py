@@ -34,19 +34,22 @@ def show(
             _show_progress(folder, as_json)
             return
         result = folder.result()
-        summary = summarise_results([result]) if "evaluation" in result else result
+        summary = summarise_results([result]) if "evaluation" in result else {**folder.spent(), **result}
     if as_json:
         print_json(summary)
         return
-    from tcsl.tables import print_summary, said_of_model
-
-    if "methods" not in summary:
-        models = {f"model {name}": said_of_model(model) for name, model in summary.pop("models", {}).items()}
-        typer.echo("  ".join(f"{name} {value}" for name, value in {**summary, **models}.items()))
-        return
     from rich.console import Console
 
-    print_summary(summary, Console())
+    from tcsl.tables import print_summary, render_stages, said_of_model
+
+    if "methods" in summary:
+        print_summary(summary, Console())
+        seconds, memory = summary["seconds"], summary.get("memory", [])
+    else:
+        seconds, memory = [summary.pop("seconds")], [summary.pop("memory")]
+        models = {f"model {name}": said_of_model(model) for name, model in summary.pop("models", {}).items()}
+        typer.echo("  ".join(f"{name} {value}" for name, value in {**summary, **models}.items()))
+    Console().print(render_stages(seconds, memory))
 
 
 def _show_progress(folder: RunFolder, as_json: bool) -> None:
@@ -56,4 +59,11 @@ def _show_progress(folder: RunFolder, as_json: bool) -> None:
         return
     typer.echo(f"{folder.path} is not finished; go on with the same command and --resume")
     for stage, line in last.items():
-        typer.echo(f"  {stage}: epoch {line['epoch']} of {line['epochs']}, loss {line['loss']:.4f}")
+        apart = "" if line.get("separation") is None else f", separation {line['separation']:.2f}"
+        typer.echo(f"  {stage}: epoch {line['epoch']} of {line['epochs']}, loss {line['loss']:.4f}{apart}")
+    if last:
+        from rich.console import Console
+
+        from tcsl.tables import render_stages
+
+        Console().print(render_stages([folder.seconds()], [folder.memory()]))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tcsl.config import Settings
+from tcsl.scoring.separation import separation
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.engine import engine_of, forward_of
 from tcsl.training.feed import Feed
@@ -57,6 +58,7 @@ def train_biased(
         objective=biased_by(settings.score.gce) if settings.score.gce else cross_entropy,
         recorder=curves,
         record=settings.score.record,
+        separation=lambda epoch: separation(curves.table[epoch]),
         after_epoch=reweight,
         checkpoint=checkpoint,
         report=report,

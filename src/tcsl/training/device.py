@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -81,6 +82,31 @@ def free_memory(device: torch.device) -> float:
             return next(1024.0 * int(line.split()[1]) for line in stream if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return float("inf")
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Return the most bytes that were in use: on a CUDA device since `reset_peak_memory`, else by the process so far.
+
+    On a CUDA device it is what torch has allocated for all trainings of the process. None where the system does not
+    tell.
+
+    >>> peak_memory(torch.device("cpu")) > 10_000_000
+    True
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start anew with the peak of a CUDA device; that of a process cannot be."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tcsl.seeds import derive
 from tcsl.training.augment import augment, check_inputs
 from tcsl.training.best import Best
 from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.device import kept_state
+from tcsl.training.device import kept_state, peak_memory, reset_peak_memory
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
@@ -45,6 +45,8 @@ class Epoch:
     seconds: float
     views: dict[str, Any] = field(default_factory=dict)
     judged: float | None = None  # by what chooses the epoch (train.model_selection), where it looked
+    separation: float | None = None  # of the two clusters of losses (scoring/separation.py), in stage 1
+    memory: int | None = None  # peak bytes: of the stage on a CUDA device, else of the process so far
 
 
 Report = Callable[[Epoch], None]
@@ -72,6 +74,7 @@ def fit(
     recorder: Recorder | None = None,
     measure: Measure | None = None,
     record: Literal["training", "evaluation"] = "training",
+    separation: Callable[[int], Tensor] | None = None,
     after_epoch: Callable[[int], None] | None = None,
     order: Callable[[torch.Generator], Tensor] | None = None,
     state: Mapping[str, Tensor] | None = None,
@@ -93,6 +96,7 @@ def fit(
     recorder : where each sample's loss, or its measure, goes, once an epoch
     measure : from logits and batch to what is recorded, such as `margin`; by default the objective's recorded loss
     record : from the training step itself, or from a pass in evaluation mode after the epoch
+    separation : from the epoch (0, 1, ...), when all is recorded, to a number on the device that is reported with it
     after_epoch : called with the epoch (0, 1, ...) after each whole epoch
     order : from the epoch's generator to the samples that it visits, (n,) indices; by default a permutation
     state : what the objective keeps between steps, changed in place; saved with every checkpoint
@@ -103,6 +107,7 @@ def fit(
     """
     hardware = feed.hardware
     check_inputs(settings.augment, feed.inputs)
+    reset_peak_memory(hardware.device)
     net = hardware.place(net)
     optimizer = torch.optim.SGD(
         rates(net, settings.lr, lr_scales) if lr_scales else net.parameters(),
@@ -181,7 +186,9 @@ def fit(
                 for batch, logits in evaluate_batches(net, feed):
                     values = cross_entropy(logits, batch).recorded if measure is None else measure(logits, batch)
                     recorder.record(clock, batch.indices, values)
-            mean_loss = float(total) / len(batches)
+            numbers = [total, separation(epoch)] if separation is not None and whole else [total]
+            summed, *apart = torch.stack(numbers).tolist()  # the one read of what is reported; it waits for the device
+            mean_loss = summed / len(batches)
             checked = [total, *([recorder.table] if recorder else [])]
             if checkpoint is not None or epoch + 1 == epochs:
                 checked += net.parameters()  # without a checkpoint, the next epoch's losses tell
@@ -197,8 +204,21 @@ def fit(
             if best is not None and (step == steps or best.due(step, len(batches))):
                 judged = best.look(epoch + 1, epochs)
             if report is not None:
-                seconds = time.perf_counter() - started
-                report(Epoch(stage, epoch + 1, epochs, step, steps, mean_loss, seconds, views, judged))
+                report(
+                    Epoch(
+                        stage,
+                        epoch + 1,
+                        epochs,
+                        step,
+                        steps,
+                        mean_loss,
+                        seconds=time.perf_counter() - started,
+                        views=views,
+                        judged=judged,
+                        separation=apart[0] if apart else None,
+                        memory=peak_memory(hardware.device),
+                    )
+                )
             if checkpoint is not None:
                 checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
     return net.eval()
