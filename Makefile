@@ -21,6 +21,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/feeding.py
 	$(BIN)/python benchmarks/table.py
+	$(BIN)/python benchmarks/page.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tcsl needs Python 3.11 or newer; set PYTHON=...")'

@@ -408,6 +408,7 @@ BLOCKS = {
     "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
     "benchmark-table": lambda: benchmark("benchmark-table"),
+    "benchmark-page": lambda: benchmark("benchmark-page"),
     **{
         f"benchmark-engine-{part}": partial(benchmark, f"benchmark-engine-{part}")
         for part in ("waterbirds", "cmnist", "disk", "memory", "cpu")

@@ -75,7 +75,7 @@ def test_without_others_passing_on_does_nothing():
 
 
 def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
-    from tcsl.bench.seeds import _run_in_turns, run_seeds
+    from tcsl.bench.seeds import _run_in_turns, _run_one, run_seeds
     from tcsl.config import resolve
 
     settings = resolve(
@@ -83,7 +83,7 @@ def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
     )
     reported = []
     folders = {seed: tmp_path / f"turns-{seed}" for seed in (0, 1, 2)}
-    found = _run_in_turns(settings, folders, 2, False, lambda seed, epoch: reported.append((seed, epoch.epoch)))
+    found = _run_in_turns(_run_one, settings, folders, 2, lambda seed, epoch: reported.append((seed, epoch.epoch)))
     run_seeds(settings, [0, 1, 2], out=tmp_path / "processes", jobs=1)
     assert reported == [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1), (2, 2)]
     for seed in (0, 1, 2):
@@ -94,13 +94,13 @@ def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
 
 
 def test_an_error_in_turns_names_its_seed(tmp_path):
-    from tcsl.bench.seeds import _run_in_turns
+    from tcsl.bench.seeds import _run_in_turns, _run_one
     from tcsl.config import resolve
     from tcsl.errors import InputError
 
     settings = resolve(dataset="digits", overrides={"data.options.per_class": 1000})
     with pytest.raises(InputError, match="seed 3: per_class must be in"):
-        _run_in_turns(settings, {3: tmp_path / "run"}, 2, False, None)
+        _run_in_turns(_run_one, settings, {3: tmp_path / "run"}, 2, None)
 
 
 def test_trainings_in_turns_end_as_they_do_alone():

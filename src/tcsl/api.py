@@ -50,6 +50,7 @@ def debias(
     resume: bool = False,
     report: Report | None = None,
     logger: str | Sequence[str] = (),
+    page: bool = True,
 ) -> Run:
     """Find the shortcut, select the coreset, train on it, and evaluate.
 
@@ -70,6 +71,7 @@ def debias(
     resume : go on in an existing folder
     report : called after each epoch
     logger : "tensorboard", "wandb" or "mlflow", or several: they are sent every epoch, the settings and the result
+    page : whether the run ends with its page, report.html in the run folder, where TCSL-CS is among the methods
 
     Returns
     -------
@@ -102,6 +104,7 @@ def debias(
         resume=resume,
         report=report,
         loggers=_names(logger),
+        page=page,
     )
 
 

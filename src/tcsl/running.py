@@ -74,6 +74,12 @@ class Run:
         return Verdict(None, "The run is older than verdicts; run it again") if stored is None else Verdict(**stored)
 
     @property
+    def page(self) -> Path | None:
+        """The page that shows the run, report.html; None where none was made."""
+        place = self.path / "report.html"
+        return place if place.is_file() else None
+
+    @property
     def model(self) -> nn.Module:
         """The debiased model: plain training on the coreset."""
         return self.models["tcsl_cs"]
@@ -103,6 +109,7 @@ def run_methods(
     resume: bool = False,
     report: Report | None = None,
     loggers: Sequence[str] = (),
+    page: bool = True,
 ) -> Run:
     """Run every method of the settings on one dataset and one seed, into one run folder.
 
@@ -111,6 +118,7 @@ def run_methods(
     val_set : what methods may look at that need a validation set
     val_iid : one that is distributed like the training set, where `val_set` is not
     loggers : names of tools that are sent the epochs and the result
+    page : whether the run ends with its page, report.html, where TCSL-CS is among the methods
     """
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
     check_options(settings)
@@ -146,6 +154,8 @@ def run_methods(
         outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
         models = {name: outcome.net for name, outcome in outcomes.items()}
         if folder.done:
+            if page:
+                _end_with_page(job)
             return Run(path, folder.result(), models)
         evaluations, verdict = _evaluated(job, models, test_set)
         result = {
@@ -165,6 +175,8 @@ def run_methods(
             "unknown": _unknown(train_set, test_set),
         }
         folder.finish(result)
+        if page:
+            _end_with_page(job)
         return Run(path, folder.result(), models)
 
 
@@ -176,6 +188,7 @@ def run_splits(
     resume: bool = False,
     report: Report | None = None,
     loggers: Sequence[str] = (),
+    page: bool = True,
 ) -> Run:
     """Run every method of the settings on a dataset as it was loaded."""
     return run_methods(
@@ -188,6 +201,7 @@ def run_splits(
         resume=resume,
         report=report,
         loggers=loggers,
+        page=page,
     )
 
 
@@ -365,6 +379,24 @@ def default_path(settings: Settings, data: Dataset, *, seeds: int | None = None)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     name = Path(settings.data.name.partition(":")[2] or settings.data.name or "data").stem
     return Path("runs") / f"{name}-{settings.profile}-{digest}"
+
+
+def _end_with_page(job: Job) -> None:
+    """Keep what the page needs of the data and make the page, where that was not done and TCSL-CS was run."""
+    from tcsl.report.keep import el2n_of_run, keep_groups, keep_samples
+    from tcsl.report.page import write_page
+
+    assert job.folder is not None
+    path, groups = job.folder.path, job.data.groups
+    if "tcsl_cs" not in job.settings.methods:
+        return
+    missing = [name for name in ("samples.parquet", "groups.parquet", "report.html") if not (path / name).exists()]
+    if "samples.parquet" in missing:
+        keep_samples(job.hiding().data, path, seed=job.settings.seed, el2n=el2n_of_run(job))
+    if "groups.parquet" in missing and groups is not None:
+        keep_groups(groups, path)
+    if missing != ([] if groups is not None else ["groups.parquet"]):
+        write_page(path)
 
 
 def _data_facts(data: Dataset) -> dict[str, Any]:

@@ -7,10 +7,13 @@
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
     predictions.parquet  id and label of each held-out sample, and what each model predicts of it
+    samples.parquet    thumbnails or values of samples, and the chosen ones nearest to some left out: for the page
+    groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run
     checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)
     done               written last
     tensorboard/, wandb/, mlflow.db, mlflow/, loggers.json    of the loggers, where there are any
+    report.html        the page, which can be made again from the rest
 
 Files are whole or absent. A folder made with other settings or data is refused.
 """
@@ -104,6 +107,11 @@ class RunFolder:
     def data(self) -> dict[str, Any]:
         """Return the fingerprint and facts of the data."""
         out: dict[str, Any] = self._read("data.json")
+        return out
+
+    def environment(self) -> dict[str, Any]:
+        """Return the software, hardware, commit and command that made the folder."""
+        out: dict[str, Any] = self._read("environment.json")
         return out
 
     def result(self) -> dict[str, Any]:

@@ -67,16 +67,16 @@ def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray)
         least = int(np.ceil(np.log2(1 / LEVEL)))
         return Verdict(
             None,
-            f"Cannot tell whether there is a shortcut: the biased model gets {n} of the {len(labels)} held-out samples "
-            f"wrong, and with fewer than {least} nothing follows; hold out more, or samples in which the suspected "
+            f"Cannot tell whether there is a shortcut: the biased model gets {n} of the {len(labels):,} held-out "
+            f"samples wrong, and with fewer than {least} nothing follows; hold out more, or samples in which the suspected "
             "shortcut fails",
             **counts,
         )
     p = sign_test(gained, lost)
     found = p <= LEVEL
     text = (
-        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n} held-out samples that the biased model "
-        f"gets wrong, training on the coreset instead of everything sets {gained} right and {lost} wrong "
+        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n:,} held-out samples that the biased "
+        f"model gets wrong, training on the coreset instead of everything sets {gained:,} right and {lost:,} wrong "
         f"(p = {p:.2g})"
     )
     return Verdict(found, text, p, **counts)

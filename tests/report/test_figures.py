@@ -1,6 +1,7 @@
 """Each figure shows the numbers of its run, and nothing else."""
 
 import io
+import shutil
 import subprocess
 import sys
 import warnings
@@ -78,7 +79,7 @@ def test_the_loss_curves_are_medians(drawn, digits):
 def test_the_composition_is_that_of_the_tables(rows):
     figure = tcsl.figures(rows)["composition"]
     panels = {axes.get_title("left"): axes for axes in figure.axes if axes.get_title("left")}
-    assert set(panels) == {"class", "cluster", "tenth by TCSL$_c$"}  # no groups: they came from Python
+    assert set(panels) == {"class", "cluster", "tenth by TCSL$_c$", "group"}
     full, kept = dots_of(panels["cluster"])
     high = 100 * rows.scores.g_high.mean()
     assert full == pytest.approx({0: 100 - high, 1: high})
@@ -266,8 +267,11 @@ def test_tables_of_another_run_are_refused(rows, tmp_path):
 
 
 def test_what_is_not_drawn_is_said(rows, digits, tmp_path):
-    _, missing = draw(rows)
-    assert missing == dict.fromkeys(
+    assert draw(rows)[1] == {"contradicting": "the samples are no pictures"}
+    bare = shutil.copytree(rows.path, tmp_path / "bare")
+    for name in ("samples.parquet", "groups.parquet"):
+        (bare / name).unlink()
+    assert draw(bare)[1] == dict.fromkeys(
         ["densities-by-group", "contradicting"], "the data came from Python, and the run has no samples.parquet"
     )
     path = kept_for_the_page(digits, tmp_path, set())

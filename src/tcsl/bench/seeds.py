@@ -40,6 +40,7 @@ def run_seeds(
     resume: bool = False,
     report: SeedReport | None = None,
     loggers: Sequence[str] = (),
+    page: bool = True,
 ) -> dict[str, Any]:
     """Run the settings once a seed and return the summary, also written to OUT/summary.json.
 
@@ -49,6 +50,7 @@ def run_seeds(
         turns, which pays for small nets: three seeds of ResNet18 on cMNIST take 0.80 s an epoch each, one alone 1.55 s
     report : called with the seed and the epoch after each epoch of each seed
     loggers : names of tools, in which each seed is a run of its own
+    page : whether each seed ends with its page, and all with one that compares them, where TCSL-CS is among the methods
     """
     from tcsl.training.device import choose
 
@@ -62,12 +64,16 @@ def run_seeds(
     if jobs is None:
         jobs = max(1, (os.cpu_count() or 1) // max(1, settings.device.threads or os.cpu_count() or 1))
     on_gpu = jobs > 1 and choose(settings.device).device.type == "cuda"
-    one = partial(_run_one, resume=resume, loggers=loggers)
+    one = partial(_run_one, resume=resume, loggers=loggers, page=page)
     results = (_run_in_turns if on_gpu else _run_in_processes)(one, settings, folders, jobs, report)
     summary = summarise_results([results[seed] for seed in seeds])
     identity = {name: value for name, value in flat(settings).items() if name != "seed"}
     record = {**summary, "settings": identity, "environment": describe_environment()}
     write_atomic(out / "summary.json", json.dumps(record, indent=2) + "\n")
+    if page and "tcsl_cs" in settings.methods:
+        from tcsl.report.compare import write_comparison
+
+        write_comparison(list(folders.values()), out / "report.html")
     return summary
 
 

@@ -38,6 +38,7 @@ def run(
         int | None,
         typer.Option(help="Seeds at a time; as many as the cores allow by default.", show_default=False),
     ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Make no page of the run (report.html).")] = False,
     device: options.Device = None,
     logger: options.Logger = None,
     as_json: options.Json = False,
@@ -92,11 +93,19 @@ def run(
                 resume=resume,
                 report=lambda epoch: bars.report(first, epoch),
                 loggers=logger or (),
+                page=not no_report,
             )
             summary = summarise_results([one.result])
         else:
             summary = run_seeds(
-                settings, wanted, out=path, jobs=jobs, resume=resume, report=bars.report, loggers=logger or ()
+                settings,
+                wanted,
+                out=path,
+                jobs=jobs,
+                resume=resume,
+                report=bars.report,
+                loggers=logger or (),
+                page=not no_report,
             )
     if as_json:
         print_json({"path": str(path), **summary})
@@ -107,3 +116,5 @@ def run(
 
     print_summary(summary, Console())
     typer.echo(f"the run is in {path}  (tcsl show {path})")
+    if (page := path / "report.html").is_file():
+        typer.echo(f"open its page: {page}")

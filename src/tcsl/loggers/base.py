@@ -223,4 +223,4 @@ def facts_of(result: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str
 
 
 def _first_line(error: Exception) -> str:
-    return shown(str(error).strip().split("\n")[0], 300).rstrip(".") or type(error).__name__
+    return shown(str(error).strip().split("\n")[0], 600).rstrip(".") or type(error).__name__

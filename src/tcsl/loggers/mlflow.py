@@ -6,6 +6,7 @@ A resumed run goes on under its id; epochs that the store has already are not se
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from importlib import import_module
@@ -28,9 +29,15 @@ class Mlflow:
         import mlflow
 
         given = mlflow.tracking.is_tracking_uri_set()
-        uri = mlflow.get_tracking_uri() if given else f"sqlite:///{folder.path.resolve() / 'mlflow.db'}"
+        path = folder.path.resolve()
+        if not given and "?" in str(path):
+            raise InputError(
+                f"the logger 'mlflow' cannot have a database in a folder with ? in its name, got {path}: choose "
+                "another place with --out, or set MLFLOW_TRACKING_URI"
+            )
+        uri = mlflow.get_tracking_uri() if given else f"sqlite:///{path / 'mlflow.db'}"
         self._client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
-        artifacts = None if given else (folder.path.resolve() / "mlflow").as_uri()
+        artifacts = None if given else (path / "mlflow").as_uri()
         known = identity.get()
         if known is None or not self._has(known):
             experiment = self._experiment(artifacts)
@@ -45,8 +52,8 @@ class Mlflow:
         self._waiting: list[Any] = []
         self._sent_at = time.monotonic()
         self.sent = self._count()
-        # Not the address of a server, which may have a password in it.
-        self.where = f"run {known} of the store that is set" if given else f"mlflow ui --backend-store-uri {uri}"
+        look = shlex.join(["mlflow", "ui", "--backend-store-uri", uri])
+        self.where = f"run {known}" if given else look  # not the address of a server, which may hold a password
 
     def epoch(self, stage: str, epoch: int, values: Mapping[str, float]) -> None:
         """Send the numbers of an epoch, with others that came shortly before or after."""

@@ -5,6 +5,7 @@ They are written anew when a run is resumed, from its metrics.jsonl, so that no 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ class TensorBoard:
     def __init__(self, folder: RunFolder, settings: Mapping[str, Any], identity: Identity) -> None:
         """Write nothing yet: what is there stays until the first epoch."""
         self._path, self._settings = folder.path / "tensorboard", settings
-        self.where = f"tensorboard --logdir {self._path}"
+        self.where = shlex.join(["tensorboard", "--logdir", str(self._path)])
 
     @cached_property
     def _writer(self) -> Any:

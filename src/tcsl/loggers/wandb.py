@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,15 +41,14 @@ class Wandb:
         )
         here = Path(self._run.dir).parent
         offline = here.name.startswith("offline-run-")
-        self._earlier = [path for path in here.parent.glob(f"offline-run-*-{known}") if path != here and offline]
+        # Two sessions in one second: the tool appends -1, -2, ... to the second one's name.
+        self._earlier = [path for path in here.parent.glob(f"offline-run-*-{known}*") if path != here and offline]
         self._stages: set[str] = set()
         self.sent = self._run.step  # a row a line; offline a run begins with none
-        self.where = f"wandb sync {here}" if offline else self._run.url or "disabled"
+        self.where = shlex.join(["wandb", "sync", str(here)]) if offline else self._run.url or "disabled"
 
     def epoch(self, stage: str, epoch: int, values: Mapping[str, float]) -> None:
         """Send the numbers of an epoch."""
-        while self._earlier:  # what they have is in metrics.jsonl, and has come from there or will
-            shutil.rmtree(self._earlier.pop())
         if stage not in self._stages:
             self._stages.add(stage)
             self._run.define_metric(f"{stage}/*", step_metric=f"{stage}/epoch")
@@ -62,8 +62,10 @@ class Wandb:
             self._run.save(shutil.copy(final.page, self._run.dir), base_path=self._run.dir, policy="now")
 
     def close(self, *, failed: bool) -> None:
-        """Send what is left."""
+        """Send what is left, and remove what earlier sessions wrote offline, if all of it has been sent again."""
         self._run.finish(exit_code=int(failed))
+        for path in self._earlier if self._stages else ():
+            shutil.rmtree(path)
 
 
 def check() -> None:

@@ -1,1 +1,1 @@
-"""What a run shows: its figures, and how it looks in a notebook."""
+"""What a run shows: its page, its figures, and how it looks in a notebook."""

@@ -1,0 +1,120 @@
+// The gallery: for each class the samples at the ends of the scores, among what is selected.
+const CLASSES_FIRST = 12;
+
+function kindsOf(samples) {
+  const shown = samples.asRows ? "rows" : "pictures";
+  const kinds = {
+    glance: { title: "Side by side", said: `Of each class, what the shortcut makes easy, and what contradicts it. Under the ${shown}: id, TCSL_s · TCSL_c.` },
+    s: { title: "Contradict the shortcut", said: "Of each class, the highest TCSL_s: the biased model is wrong about them for longest." },
+    c: { title: "Hardest cores", said: "Of each class, the highest TCSL_c: hard even where the shortcut earns nothing. Wrong labels gather here, too." },
+    ease: { title: "Easiest of both", said: "Of each class, the lowest by both scores together: what most of the class looks like." },
+  };
+  if (Object.keys(facts.near).length) {
+    kinds.near = { title: "Left out, and what was kept instead", said: `Samples that are not in the coreset, from easy to hard cores, and the nearest of their class that are. Near by: ${facts.nearBy}.` };
+  }
+  return kinds;
+}
+
+function drawGallery(samples, filter, detail) {
+  const kinds = kindsOf(samples);
+  const orders = {};
+  let kind = "glance", limit = innerWidth < 760 ? CLASSES_FIRST / 3 : CLASSES_FIRST;
+
+  // All samples by a score, sorted once and when first wanted; filters walk along it.
+  function order(name) {
+    if (!orders[name]) {
+      const key = { s: samples.s, c: samples.c, ease: samples.ease }[name], sign = name === "ease" ? 1 : -1;
+      orders[name] = Uint32Array.from({ length: samples.rows }, (_, i) => i).sort((a, b) => sign * (key[a] - key[b]) || a - b);
+    }
+    return orders[name];
+  }
+
+  // The first `most` of each class along an order, with a picture where any has one.
+  function firstOf(name, classes, most) {
+    const found = new Map(classes.map((k) => [k, []])), bare = new Map(classes.map((k) => [k, []]));
+    let missing = classes.length;
+    for (const i of order(name)) {
+      if (!filter.inside[i] || !found.has(samples.label[i])) continue;
+      const list = (samples.hasLook(i) ? found : bare).get(samples.label[i]);
+      if (list.length >= most) continue;
+      list.push(i);
+      if (list.length === most && samples.hasLook(i) && --missing === 0) break;
+    }
+    return (k) => (found.get(k).length ? found.get(k) : bare.get(k));
+  }
+
+  const strips = at("strips");
+  function draw() {
+    const only = at("only-class").value;
+    const all = only === "" ? facts.classes.map((_, k) => k) : [Number(only)];
+    const classes = all.slice(0, limit);
+    at("kind-said").textContent = kinds[kind].said;
+    at("more").hidden = classes.length === all.length;
+    const most = only === "" ? 10 : 60;
+    const body = {
+      glance: () => {
+        const easy = firstOf("ease", classes, only === "" ? 5 : 30), hard = firstOf("s", classes, only === "" ? 5 : 30);
+        return (k) => [make("div", { className: "sides" }, side("Easiest of both", easy(k)), side("Contradict the shortcut", hard(k)))];
+      },
+      s: () => plain("s"), c: () => plain("c"), ease: () => plain("ease"),
+      near: () => {
+        const pairs = Object.keys(facts.near).map(Number).filter((i) => filter.inside[i]).sort((a, b) => samples.c[a] - samples.c[b]);
+        return (k) => {
+          const every = only === "" && !filter.bounds ? 3 : 1; // some of each class, from easy to hard
+          const mine = pairs.filter((i) => samples.label[i] === k).filter((_, place) => place % every === 0);
+          return mine.length ? [make("ul", { className: "pairs-of" }, ...mine.map((i) => pair(i, mine)))] : [nothing()];
+        };
+      },
+    }[kind]();
+    function plain(name) {
+      const list = firstOf(name, classes, most);
+      return (k) => [list(k).length ? thumbs(samples, list(k), detail.open, { tabbable: false }) : nothing()];
+    }
+    strips.replaceChildren(...classes.map((k) => strip(k, body(k))));
+    const first = strips.querySelector(".thumb");
+    if (first) first.tabIndex = 0;
+  }
+
+  const nothing = () => make("p", { className: "small" }, filter.bounds ? "None in the selection." : "None.");
+  const side = (title, list) => make("div", {}, make("h4", {}, title), list.length ? thumbs(samples, list, detail.open, { tabbable: false }) : nothing());
+  const pair = (i, mine) => make("li", {}, thumbs(samples, [i], () => detail.open(i, mine), { tabbable: false }), make("span", { className: "arrow", data: { "aria-hidden": "true" } }, "→"), thumbs(samples, facts.near[i], detail.open, { tabbable: false }));
+  const sizes = new Uint32Array(facts.classes.length);
+  for (const k of samples.label) sizes[k]++;
+  const strip = (k, parts) => make("div", { className: "strip" }, make("div", {}, make("h3", {}, named(facts.classes[k])), make("p", {}, `${count(sizes[k])} samples`)), make("div", {}, ...parts));
+
+  for (const [name, { title }] of Object.entries(kinds)) {
+    const input = make("input", { type: "radio", name: "kind", value: name, checked: name === kind });
+    input.addEventListener("change", () => { kind = name; draw(); });
+    at("kinds").append(make("label", {}, input, title));
+  }
+  at("only-class").append(make("option", { value: "" }, "all"), ...facts.classes.map((name, k) => make("option", { value: k }, name.slice(0, 60))));
+  at("only-class").addEventListener("change", draw);
+  at("more").addEventListener("click", () => { limit += CLASSES_FIRST; draw(); });
+  strips.addEventListener("keydown", moveAmongThumbs);
+
+  // A drag fires often: the gallery follows when it rests.
+  let timer = 0;
+  filter.listeners.push(() => { clearTimeout(timer); timer = setTimeout(draw, 60); });
+  draw();
+}
+
+// One stop for the tab key; arrows go from picture to picture, up and down to the strip above and below.
+function moveAmongThumbs(event) {
+  const all = [...event.currentTarget.querySelectorAll(".thumb")];
+  const here = all.indexOf(document.activeElement);
+  if (here < 0) return;
+  const line = (button) => Math.round(button.getBoundingClientRect().top);
+  const vertical = (by) => {
+    const mine = document.activeElement.getBoundingClientRect();
+    const others = all.filter((button) => (line(button) - line(all[here])) * by > 4);
+    const nearest = others.reduce((best, button) => (best === null || Math.abs(line(button) - line(all[here])) < Math.abs(best - line(all[here])) ? line(button) : best), null);
+    const row = others.filter((button) => Math.abs(line(button) - nearest) <= 4);
+    return row.sort((a, b) => Math.abs(a.getBoundingClientRect().left - mine.left) - Math.abs(b.getBoundingClientRect().left - mine.left))[0];
+  };
+  const next = { ArrowRight: () => all[here + 1], ArrowLeft: () => all[here - 1], Home: () => all[0], End: () => all.at(-1), ArrowDown: () => vertical(1), ArrowUp: () => vertical(-1) }[event.key]?.();
+  if (!next) return;
+  event.preventDefault();
+  all[here].tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}

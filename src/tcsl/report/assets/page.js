@@ -1,0 +1,14 @@
+// The gallery is there first; charts follow when their library is unpacked.
+const samples = await loadSamples();
+const filter = makeFilter(samples);
+const detail = makeDetail(samples);
+connectBounds(filter);
+connectCounts(samples, filter);
+connectExport(samples, filter);
+drawGallery(samples, filter, detail);
+await loadCharts();
+drawMap(samples, filter, detail);
+drawWhy();
+window.tcsl = { facts, served, samples, filter, detail };
+document.documentElement.dataset.ready = "yes";
+document.dispatchEvent(new CustomEvent("tcsl:ready"));

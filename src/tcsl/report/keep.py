@@ -1,0 +1,78 @@
+"""What a page needs of the data, kept in the run folder while the data are there: samples.parquet, groups.parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tcsl.data.dataset import Dataset
+from tcsl.data.groups import Groups
+from tcsl.report.neighbours import near_by, nearest_chosen
+from tcsl.report.room import thumbnails_room, thumbnails_wanted
+from tcsl.report.shown import by_importance, choose_shown
+from tcsl.report.thumbnails import are_pictures, pixels_of, row_text, thumbnails
+from tcsl.scores import Coreset, Scores, save_table
+from tcsl.types import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from tcsl.pipeline import Job
+
+
+def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: FloatArray | None = None) -> None:
+    """Write samples.parquet: index, id, webp or text, the nearest chosen neighbours, and EL2N where the run has it.
+
+    All samples have a row. Pictures and texts are those of `by_importance`, as many as a page has room for.
+
+    Parameters
+    ----------
+    path : a run folder with scores.parquet and coreset.parquet
+    seed : of the order in which samples are given room
+    """
+    scores = Scores.load(path / "scores.parquet")
+    coreset = Coreset.load(path / "coreset.parquet")
+    chosen: BoolArray = np.zeros(len(data), np.bool_)
+    chosen[coreset.indices] = True
+    shown = choose_shown(scores.tcsl_s, scores.tcsl_c, scores.labels, chosen)
+    near = nearest_chosen(data.inputs, scores.labels, coreset.indices, shown.left_out)
+    first = np.concatenate([shown.extremes, shown.left_out, *near])
+    wanted = thumbnails_wanted(len(data))
+    order = by_importance(first, scores.tcsl_s, scores.tcsl_c, scores.g_high, room=wanted, seed=seed)[:wanted]
+    webp: dict[int, bytes] = {}
+    text: dict[int, str] = {}
+    if are_pictures(data.inputs):
+        webp = thumbnails(pixels_of(data.inputs), order, thumbnails_room(data.ids))
+    else:
+        text = {int(i): row_text(data.inputs[int(i)].numpy()) for i in order}
+    beside = dict(zip(shown.left_out.tolist(), near, strict=True))
+    everyone = range(len(data))
+    columns = {
+        "index": pl.Series(np.arange(len(data))),
+        "id": pl.Series(data.ids),
+        "webp": pl.Series([webp.get(i) for i in everyone], dtype=pl.Binary),
+        "text": pl.Series([text.get(i) for i in everyone], dtype=pl.String),
+        "near": pl.Series([beside[i].tolist() if i in beside else None for i in everyone], dtype=pl.List(pl.Int64)),
+    }
+    if el2n is not None:
+        columns["el2n"] = pl.Series(el2n)
+    facts = {"fingerprint": data.fingerprint, "near_by": near_by(data.inputs, coreset.indices)}
+    save_table(pl.DataFrame(columns), path / "samples.parquet", facts)
+
+
+def keep_groups(groups: Groups, path: Path) -> None:
+    """Write groups.parquet for the page: index, group, minority; the groups' names are in its metadata."""
+    frame = pl.DataFrame(
+        {"index": np.arange(len(groups.group)), "group": groups.group, "minority": groups.minority},
+    )
+    save_table(frame, path / "groups.parquet", {"names": list(groups.names)})
+
+
+def el2n_of_run(job: Job) -> FloatArray | None:
+    """Return EL2N where a method of the run trained the nets that it is of; nothing is trained for it here."""
+    from tcsl.methods.sources import Wanted, score_of
+
+    assert job.folder is not None
+    seeds = len(list((job.folder.path / "checkpoints").glob("early-*[0-9].safetensors")))
+    return score_of(job.hiding(), Wanted("el2n", seeds)) if seeds else None
