@@ -68,8 +68,8 @@ def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray)
         return Verdict(
             None,
             f"Cannot tell whether there is a shortcut: the biased model gets {n} of the {len(labels):,} held-out "
-            f"samples wrong, and with fewer than {least} nothing follows; hold out more, or samples in which the suspected "
-            "shortcut fails",
+            f"samples wrong, and with fewer than {least} nothing follows; hold out more, or samples in which the "
+            "suspected shortcut fails",
             **counts,
         )
     p = sign_test(gained, lost)
