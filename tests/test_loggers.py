@@ -7,12 +7,13 @@ import json
 import struct
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 import tcsl
-from tcsl.bench.seeds import run_seeds
+from tcsl.bench.seeds import _run_in_turns, _run_one, run_seeds
 from tcsl.config import flat, resolve
 from tcsl.errors import InputError, TcslWarning
 from tcsl.loggers.base import EPOCH, check_loggers, facts_of, run_name
@@ -212,22 +213,26 @@ def test_a_finished_run_can_be_sent_later_and_again(logged, tmp_path, monkeypatc
     assert not (folder / "mlflow.db").exists()
 
 
-def test_every_seed_is_a_run_of_its_own(tmp_path):
+@pytest.mark.parametrize("how", ["processes", "turns"])
+def test_every_seed_is_a_run_of_its_own(how, tmp_path):
+    """Also where seeds are threads of one process, as on a GPU, whose epochs come in turns."""
     needs("tensorboard")
     needs("wandb")
     small = {"train.epochs": 2, "data.options.per_class": 6, "device.device": "cpu", "device.threads": 1}
     settings = resolve(dataset="digits", overrides=small | {"methods": ["cb_erm"]})
-    run_seeds(settings, [0, 1], out=tmp_path / "two", jobs=2, loggers=["tensorboard", "wandb"])
-    ids = set()
-    for seed in (0, 1):
-        folder = tmp_path / "two" / f"seed-{seed}"
+    folders = {seed: tmp_path / "two" / f"seed-{seed}" for seed in (0, 1)}
+    if how == "processes":
+        run_seeds(settings, [0, 1], out=tmp_path / "two", jobs=2, loggers=["tensorboard", "wandb"])
+    else:
+        _run_in_turns(partial(_run_one, loggers=["tensorboard", "wandb"]), settings, folders, 2, None)
+    for seed, folder in folders.items():
         epochs, _, stored, _ = read_tensorboard(folder)
         assert of_epochs(epochs) == pytest.approx(expected(folder), rel=1e-6)
         assert stored["seed"] == seed
         epochs, _, stored, _ = read_wandb(folder)
         assert of_epochs(epochs) == expected(folder)
         assert stored["seed"] == seed
-        ids.add(json.loads((folder / "loggers.json").read_text())["wandb"])
+    ids = {json.loads((folder / "loggers.json").read_text())["wandb"] for folder in folders.values()}
     assert len(ids) == 2
 
 

@@ -27,7 +27,8 @@ from tcsl.runs import RunFolder
 if TYPE_CHECKING:
     from tcsl.training.loop import Epoch
 
-EPOCH = ("loss", "separation", "judged", "seconds", "memory")  # of each line of metrics.jsonl, where it has them
+# Of each line of metrics.jsonl, where it has them. The loss comes last: a tool that has it has the whole line.
+EPOCH = ("separation", "judged", "seconds", "memory", "loss")
 
 _log = logging.getLogger("tcsl")
 

@@ -43,9 +43,9 @@ class Mlflow:
             experiment = self._experiment(artifacts)
             known = self._client.create_run(experiment, run_name=run_name(folder)).info.run_id
             identity.set(known)
-            params = [mlflow.entities.Param(name, str(value)[:_LONGEST]) for name, value in settings.items()]
-            for start in range(0, len(params), _AT_ONCE):
-                self._client.log_batch(known, params=params[start : start + _AT_ONCE])
+        params = [mlflow.entities.Param(name, str(value)[:_LONGEST]) for name, value in settings.items()]
+        for start in range(0, len(params), _AT_ONCE):  # the same again changes nothing
+            self._client.log_batch(known, params=params[start : start + _AT_ONCE])
         self._id = known
         self._client.update_run(known, status="RUNNING")
         self._metric = mlflow.entities.Metric
@@ -113,7 +113,7 @@ class Mlflow:
         return str(found.experiment_id)
 
     def _count(self) -> int:
-        """Return how many epochs the store has of the run: each has a loss."""
+        """Return how many epochs the store has of the run: each ends with its loss."""
         losses = [name for name in self._client.get_run(self._id).data.metrics if name.endswith("/loss")]
         return sum(len(self._client.get_metric_history(self._id, name)) for name in losses)
 
