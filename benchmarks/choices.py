@@ -37,7 +37,7 @@ from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.tcsl_cs import identify, select_coreset, tcsl_s_of
 from tcsl.statistics import paired, summarise
 from tcsl.training.feed import Feed
-from tcsl.training.views import logits_of
+from tcsl.training.views import predicted
 
 
 def one_seed(seed, name, folder):
@@ -58,7 +58,7 @@ def one_seed(seed, name, folder):
         return opened_job(splits.train, settings, net=None, work={}, path=None)
 
     def predict(net, data, job):
-        return logits_of(net, Feed.of(data, job.feed.hardware)).argmax(1).cpu().numpy()
+        return predicted(net, Feed.of(data, job.feed.hardware))
 
     def final(row, job, indices, found=None):
         indices = None if indices is None else np.sort(indices)

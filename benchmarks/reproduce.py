@@ -33,7 +33,7 @@ from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.turns import in_turns
-from tcsl.training.views import logits_of
+from tcsl.training.views import predicted
 
 VARIANTS = {  # of TCSL-CS: the profile, and what is changed in it
     "tcsl_cs": ("default", {}),
@@ -109,7 +109,7 @@ class Campaign:
             arrays = {"curves": curves.cpu().numpy().astype(np.float16), "tcsl_c": tcsl_c.cpu().numpy()}
             shorter = self.shorter(arrays["curves"].astype(np.float32), arrays["tcsl_c"], snapshots, settings)
             if self.judged is not None:
-                arrays["biased_val"] = logits_of(biased, self.judged).argmax(1).cpu().numpy().astype(np.int8)
+                arrays["biased_val"] = predicted(biased, self.judged).astype(np.int8)
             np.savez_compressed(path, **arrays)
             self.write(f"core-{profile}", seed, None, core, settings, seconds, epochs, shorter=shorter)
         stored = dict(np.load(path, allow_pickle=False))
@@ -140,8 +140,8 @@ class Campaign:
 
     def write(self, method, seed, ratio, net, settings, seconds, epochs, indices=None, found=None, shorter=None):
         groups = self.splits.train.groups
-        predicted = logits_of(net, self.tests).argmax(1).cpu().numpy()
-        evaluation = evaluate_predictions(predicted, self.splits.test, train_groups=groups).as_dict()
+        classes = predicted(net, self.tests)
+        evaluation = evaluate_predictions(classes, self.splits.test, train_groups=groups).as_dict()
         record = {
             "dataset": self.options.dataset,
             "method": method,
@@ -196,9 +196,9 @@ class Campaign:
         path = self.folder / f"{self.name('scores-default', seed, epochs=self.scored_with)}.npz"
         if self.judged is None or not path.exists():
             return None
-        predicted = logits_of(net, self.judged).argmax(1).cpu().numpy()
+        classes = predicted(net, self.judged)
         biased = np.load(path, allow_pickle=False)["biased_val"]
-        return balanced_by_bias(predicted, biased, self.splits.val_iid.numpy_labels)
+        return balanced_by_bias(classes, biased, self.splits.val_iid.numpy_labels)
 
     def run(self, method, seed, ratio):
         """Run one cell."""

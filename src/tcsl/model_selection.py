@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from tcsl.config import Settings
 from tcsl.data.dataset import Dataset
@@ -21,8 +20,8 @@ from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.training.best import Judge
 from tcsl.training.feed import Feed
-from tcsl.training.views import logits_of
-from tcsl.types import BoolArray, IntArray
+from tcsl.training.views import predicted
+from tcsl.types import BoolArray
 
 
 def judged_on(settings: Settings, train: Dataset, val: Dataset | None, val_iid: Dataset | None) -> Dataset | None:
@@ -77,18 +76,15 @@ def judge_of(job: Job, data: Dataset | None) -> Judge | None:
     feed = Feed.of(data, job.feed.hardware, how=job.settings.device.feed)
     labels = data.numpy_labels
 
-    def predict(net: nn.Module) -> IntArray:
-        return np.asarray(logits_of(net, feed).argmax(1).cpu().numpy(), np.int64)
-
     if how == "balanced_by_bias":
-        biased = predict(biased_stage(job.hiding())[0])
+        biased = predicted(biased_stage(job.hiding())[0], feed)
         _tell_unbiased(biased == labels, data)
-        return lambda net: balanced_by_bias(predict(net), biased, labels)
+        return lambda net: balanced_by_bias(predicted(net, feed), biased, labels)
     part, names = labels, data.class_names
     if how == "worst_group":
         assert data.groups is not None  # judged_on saw to it
         part, names = data.groups.group, data.groups.names
-    return lambda net: worst(accuracy_by(predict(net) == labels, part, names))
+    return lambda net: worst(accuracy_by(predicted(net, feed) == labels, part, names))
 
 
 def _tell_unbiased(right: BoolArray, data: Dataset) -> None:

@@ -35,8 +35,8 @@ from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory
-from tcsl.training.views import logits_of
-from tcsl.types import IntArray, Progress
+from tcsl.training.views import predicted
+from tcsl.types import Progress
 from tcsl.verdict import Verdict, verdict_of
 
 _log = logging.getLogger("tcsl")
@@ -284,31 +284,27 @@ def _evaluated(
     if test_set is None:
         return {}, verdict_of({}, None)
     assert job.folder is not None
-    device = job.settings.device
-    predictions = {name: predict(model, test_set, device) for name, model in models.items()}
+    hardware = job.feed.hardware
+    feed = Feed.of(test_set, hardware, how=job.settings.device.feed)
+    predictions = {name: predicted(hardware.place(model), feed) for name, model in models.items()}
     evaluations = {
-        name: evaluate_predictions(predicted, test_set, train_groups=job.data.groups).as_dict()
-        for name, predicted in predictions.items()
+        name: evaluate_predictions(classes, test_set, train_groups=job.data.groups).as_dict()
+        for name, classes in predictions.items()
     }
     if "tcsl_cs" in models:
-        predictions["biased"] = predict(biased_stage(job)[0], test_set, device)
+        predictions["biased"] = predicted(biased_stage(job)[0], feed)
     facts = {"data": test_set.name, "fingerprint": test_set.fingerprint, "class_names": list(test_set.class_names)}
     save_predictions(job.folder.path / "predictions.parquet", test_set.ids, test_set.numpy_labels, predictions, facts)
     return evaluations, verdict_of(predictions, test_set.numpy_labels)
 
 
-def predict(net: nn.Module, data: Dataset, device: DeviceSettings) -> IntArray:
-    """Return the class that a net gives each sample, (n,)."""
-    hardware = choose(device)
-    with settled(device):
-        logits = logits_of(hardware.place(net), Feed.of(data, hardware, how=device.feed))
-    return np.asarray(logits.argmax(1).cpu().numpy(), np.int64)
-
-
 def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
     """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
+    hardware = choose(device)
+    with settled(device):
+        classes = predicted(hardware.place(net), Feed.of(test_set, hardware, how=device.feed))
     train_groups = None if train_set is None else train_set.groups
-    return evaluate_predictions(predict(net, test_set, device), test_set, train_groups=train_groups)
+    return evaluate_predictions(classes, test_set, train_groups=train_groups)
 
 
 def load_run(path: Path | str) -> Run:

@@ -130,6 +130,12 @@ class Coreset:
         columns = {"index": self.indices, "id": self.ids, "label": self.labels, "g_high": self.g_high}
         return pl.DataFrame(columns if self.scores is None else {**columns, "score": self.scores})
 
+    def mask(self, n: int) -> BoolArray:
+        """Return whether each of the n samples that it was chosen from is kept."""
+        kept = np.zeros(n, np.bool_)
+        kept[self.indices] = True
+        return kept
+
     @property
     def digest(self) -> str:
         """SHA-256 over the indices."""

@@ -100,9 +100,9 @@ def verdict_of(predictions: Mapping[str, IntArray], labels: IntArray | None) -> 
         "tcsl_cs": "the run trained nothing on the coreset; add --method tcsl_cs",
         "cb_erm": "the run has no plain training on everything to compare with; add --method cb_erm",
     }
-    why = next((text for name, text in missing.items() if name not in predictions), "")
+    why = [text for name, text in missing.items() if name not in predictions]
     if labels is None:
-        why = "there are no held-out samples; give a test set or a validation set"
-    if why or labels is None:
-        return Verdict(None, f"Cannot tell whether there is a shortcut: {why}")
+        why = ["there are no held-out samples; give a test set or a validation set"]
+    if labels is None or why:
+        return Verdict(None, f"Cannot tell whether there is a shortcut: {why[0]}")
     return judge(labels, predictions["biased"], predictions["cb_erm"], predictions["tcsl_cs"])

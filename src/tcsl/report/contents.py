@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tcsl.errors import InputError, TcslError
 from tcsl.report.pictures import Pictures, pixels_of, thumbnails_of
 from tcsl.runs import RunFolder
@@ -69,11 +67,7 @@ def scored_folder(path: Path) -> RunFolder:
 def chosen_of(path: Path, n: int) -> BoolArray | None:
     """Return which of n samples are in the coreset of TCSL-CS; None where the run has none."""
     place = RunFolder(path).coreset_path("tcsl_cs")
-    if not place.is_file():
-        return None
-    chosen = np.zeros(n, np.bool_)
-    chosen[Coreset.load(place).indices] = True
-    return chosen
+    return Coreset.load(place).mask(n) if place.is_file() else None
 
 
 def read_contents(path: Path, progress: Progress | None = None) -> Contents:

@@ -15,7 +15,7 @@ from tcsl.report.room import thumbnails_room, thumbnails_wanted
 from tcsl.report.shown import by_importance, choose_shown
 from tcsl.report.thumbnails import are_pictures, pixels_of, row_text, thumbnails
 from tcsl.scores import Coreset, Scores, save_table
-from tcsl.types import BoolArray, FloatArray
+from tcsl.types import FloatArray
 
 if TYPE_CHECKING:
     from tcsl.pipeline import Job
@@ -33,9 +33,7 @@ def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: FloatArray | Non
     """
     scores = Scores.load(path / "scores.parquet")
     coreset = Coreset.load(path / "coreset.parquet")
-    chosen: BoolArray = np.zeros(len(data), np.bool_)
-    chosen[coreset.indices] = True
-    shown = choose_shown(scores.tcsl_s, scores.tcsl_c, scores.labels, chosen)
+    shown = choose_shown(scores.tcsl_s, scores.tcsl_c, scores.labels, coreset.mask(len(data)))
     near = nearest_chosen(data.inputs, scores.labels, coreset.indices, shown.left_out)
     first = np.concatenate([shown.extremes, shown.left_out, *near])
     wanted = thumbnails_wanted(len(data))

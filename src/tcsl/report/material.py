@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from tcsl.config import Settings
@@ -68,8 +67,6 @@ def read_material(path: Path) -> Material:
                 f"{path} has no {name}, which a page shows: only a run with the method tcsl_cs has one (tcsl run)"
             )
     scores, coreset = Scores.load(path / "scores.parquet"), Coreset.load(path / "coreset.parquet")
-    chosen: BoolArray = np.zeros(len(scores), np.bool_)
-    chosen[coreset.indices] = True
     samples, facts = _optional(path / "samples.parquet", {"index", "id", "webp", "text", "near"}, len(scores))
     predictions, _ = _optional(path / "predictions.parquet", {"id", "label"}, None)
     return Material(
@@ -81,7 +78,7 @@ def read_material(path: Path) -> Material:
         folder.metrics(),
         scores,
         coreset,
-        chosen,
+        coreset.mask(len(scores)),
         samples,
         facts.get("near_by", ""),
         _groups(path / "groups.parquet", len(scores)),

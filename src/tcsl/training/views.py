@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tcsl.errors import InputError
 from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
+from tcsl.types import IntArray
 
 
 @torch.inference_mode()
@@ -24,6 +26,11 @@ def evaluate_batches(net: nn.Module, feed: Feed) -> Iterator[tuple[Batch, Tensor
 def logits_of(net: nn.Module, feed: Feed) -> Tensor:
     """Return the logits of all samples, (n, classes), on the device."""
     return torch.cat([logits for _, logits in evaluate_batches(net, feed)])
+
+
+def predicted(net: nn.Module, feed: Feed) -> IntArray:
+    """Return the class that the net gives each sample, (n,), on the host."""
+    return np.asarray(logits_of(net, feed).argmax(1).cpu().numpy(), np.int64)
 
 
 class LastLayer(NamedTuple):
