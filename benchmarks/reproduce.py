@@ -6,7 +6,8 @@ A cell is a method, a ratio and a seed; its record is a JSON file in docs/result
 command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
 use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
 several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the
-profiles default, fast and paper, and with one setting of the default changed (VARIANTS).
+profiles default, fast and paper, and with one setting of the default changed (VARIANTS). gb_erm and tcsl_cs_true are
+told the groups: they say what the data and the backbone allow.
 """
 
 import argparse
@@ -24,7 +25,9 @@ from tcsl.config import resolve
 from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.evaluation import balanced_by_bias, evaluate_predictions, identification
+from tcsl.methods.base import run_method
 from tcsl.pipeline import Job, train_final
+from tcsl.registry import METHODS as REGISTRY
 from tcsl.scores import Coreset
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import generator
@@ -41,8 +44,9 @@ VARIANTS = {  # of TCSL-CS: the profile, and what is changed in it
     "tcsl_cs_fast": ("fast", {}),
     "tcsl_cs_class": ("default", {"select.fill": "class"}),
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),
+    "tcsl_cs_true": ("default", {}),
 }
-METHODS = ("core", "cb_erm", "rgbal", "random", *VARIANTS)
+METHODS = ("core", "cb_erm", "gb_erm", "rgbal", "random", *VARIANTS)
 USUAL = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper")
 SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
@@ -211,7 +215,10 @@ class Campaign:
         indices, found = None, None
         if method in VARIANTS:
             scores = self.scores(profile, seed)
-            chosen = select_tcsl_cs(scores["curves"], scores["tcsl_c"], data.numpy_labels, settings.select, seed=seed)
+            told = data.groups.minority if method == "tcsl_cs_true" else None
+            chosen = select_tcsl_cs(
+                scores["curves"], scores["tcsl_c"], data.numpy_labels, settings.select, seed=seed, g_high=told
+            )
             indices = chosen.indices
             found = identification(tcsl_s_of(scores["curves"]), chosen.g_high, data.groups.minority)
         elif method == "random":
@@ -223,7 +230,10 @@ class Campaign:
         if indices is not None:
             kept = Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), bool))
         started = time.perf_counter()
-        net = train_final(self.job(settings, epochs).hiding(), "final", kept)
+        if method == "gb_erm":
+            net = run_method(REGISTRY.get(method), self.job(settings, epochs)).net
+        else:
+            net = train_final(self.job(settings, epochs).hiding(), "final", kept)
         seconds = {"final": time.perf_counter() - started}
         self.write(method, seed, ratio, net, settings, seconds, epochs, indices, found)
 
@@ -255,7 +265,7 @@ def main():
         (method, seeds, ratio)
         for seeds in np.array_split(options.seeds, -(-len(options.seeds) // options.jobs))
         for method in options.methods
-        for ratio in ([None] if method in ("cb_erm", "core") else options.ratios)
+        for ratio in ([None] if method in ("cb_erm", "gb_erm", "core") else options.ratios)
     ]
     longest = 0.0
     with settled(settings_of(options, "default", 0, 0.1).device):

@@ -35,7 +35,7 @@ def one(alpha, seed):
     }
     settings = resolve(dataset="digits", overrides=overrides)
     with tempfile.TemporaryDirectory() as folder:
-        run = run_splits(load_dataset(settings), settings, out=Path(folder) / "run")
+        run = run_splits(load_dataset(settings), settings, out=Path(folder) / "run", page=False)
     wga = {name: run.result["evaluation"][name]["wga"] for name in ("cb_erm", "tcsl_cs")}
     return {
         "alpha": alpha,

@@ -168,6 +168,8 @@ METHODS = {
     "tcsl_cs_class": "TCSL-CS, default, filled by the classes' shares",
     "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "core-default": "f_c itself",
+    "gb_erm": "GB ERM, everything, told the groups",
+    "tcsl_cs_true": "TCSL-CS, default, told the minority",
 }
 
 
