@@ -1,11 +1,14 @@
 """What each choice of the default profile is worth, on the embedded digits: one thing changed at a time.
 
-    python benchmarks/choices.py digits|uneven|halves [--seeds 12] [--jobs 2]     goes on where it was stopped
+    python benchmarks/choices.py digits|uneven|halves|rare|mild|small [--seeds 12] [--jobs 2]
+
+The same command goes on where it was stopped.
 
 `digits` are the embedded ones. In `uneven`, digits 5 .. 9 have 36 training samples where the others have 120. In
 `halves` there are two classes, digits below 5 and the others, 77 % and 23 % of the data, and two colours. There the
 ways of filling, which equal classes cannot tell apart, are compared; in `uneven` also what helps where classes are
-learned at different times.
+learned at different times. In `rare` 99 % of the colours give the digit away, in `mild` 70 %; `small` are the digits at
+r = 0.03: there G_high exceeds the quota, and what is kept of it is compared.
 
 Choices are made by the column "criterion", which looks at no group: the accuracy on a validation set that is coloured
 like the training set, balanced over label x (is the default biased model right). Worst-group accuracy on the test set
@@ -45,14 +48,14 @@ def one_seed(seed, name, folder):
     path = folder / f"{name}-s{seed}.json"
     out = json.loads(path.read_text())["rows"] if path.exists() else {}
     warnings.simplefilter("ignore")
-    make, trials = DATA[name]
+    make, trials, usual_ratio = DATA[name]
     splits = make(seed)
     labels, minority = splits.train.numpy_labels, splits.train.groups.minority
     scored, judge = {}, None
 
     def settings_of(profile="default", **overrides):
-        device = {"device.device": "cpu", "device.threads": 1}
-        return resolve(profile=profile, dataset="digits", overrides={"seed": seed, **device, **overrides})
+        usual = {"seed": seed, "select.ratio": usual_ratio, "device.device": "cpu", "device.threads": 1}
+        return resolve(profile=profile, dataset="digits", overrides=usual | overrides)
 
     def job_of(settings):
         return opened_job(splits.train, settings, net=None, work={}, path=None)
@@ -110,7 +113,7 @@ def one_seed(seed, name, folder):
     for row, trial in trials.items():
         tcsl_cs(row, settings_of(**trial.settings), trial)
     tcsl_cs("paper profile", settings_of("paper"), Trial(""))
-    others = {"CB ERM": None, "Random": select_random(len(labels), ratio=0.2, rng=generator(seed, "random"))}
+    others = {"CB ERM": None, "Random": select_random(len(labels), ratio=usual_ratio, rng=generator(seed, "random"))}
     for ratio in (0.1, 0.2, 0.3):
         chosen = select_rgbal(minority, ratio=ratio, rng=generator(seed, "rgbal"))
         others[f"RGbal, told the groups, r = {ratio}"] = chosen

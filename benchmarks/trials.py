@@ -106,6 +106,28 @@ def total_of(k):
     return choose
 
 
+def of_g_high(order):
+    """Of a G_high that exceeds the quota, those that are first in an order; filled as usual where it does not."""
+
+    def choose(case):
+        high = np.flatnonzero(case.g_high)
+        total = int(case.settings.ratio * len(case.labels))
+        if len(high) <= total:
+            return select_coreset(case.g_high, case.tcsl_c, case.labels, case.settings, seed=0)
+        return high[np.argsort(order(case)[high], kind="stable")[:total]]
+
+    return choose
+
+
+def highest_of_class(case):
+    """Return the rank of each sample's TCSL_s among those of G_high in its class, the highest first."""
+    rank = np.full(len(case.labels), np.inf)
+    for label in np.unique(case.labels):
+        rows = np.flatnonzero(case.g_high & (case.labels == label))
+        rank[rows[np.argsort(-case.tcsl_s[rows], kind="stable")]] = np.arange(len(rows))
+    return rank
+
+
 SCORING = {
     "literal weight update": Trial("stage 1", {"score.weight_update": "literal"}),
     "no new weights": Trial("stage 1", {"score.weight_update": "none"}),
@@ -160,10 +182,23 @@ RATIO = {
     "in each class twice as many": Trial("ratio", choose=matched(2)),
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
 }
+EXCEEDING = {
+    "of G_high, the highest TCSL_s": Trial("quota", choose=of_g_high(lambda case: -case.tcsl_s)),
+    "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest_of_class)),
+    "of G_high, the lowest TCSL_c": Trial("quota", choose=of_g_high(lambda case: case.tcsl_c)),
+}
 
 
-def digits(seed):
-    return load(seed, val_per_class=30)
+def digits(seed, alpha=0.95):
+    return load(seed, alpha=alpha, val_per_class=30)
+
+
+def rare(seed):
+    return digits(seed, alpha=0.99)
+
+
+def mild(seed):
+    return digits(seed, alpha=0.7)
 
 
 def uneven(seed):
@@ -223,8 +258,11 @@ def halves(seed):
     return Splits(biased(splits.train, (600, 180)), test, val_iid=biased(splits.val_iid, (150, 150)))
 
 
-DATA = {
-    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO),
-    "uneven": (uneven, LATE | FILLING | RATIO),
-    "halves": (halves, LATE | FILLING | RATIO),
+DATA = {  # the data, what is tried on them, and the ratio
+    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO, 0.2),
+    "uneven": (uneven, LATE | FILLING | RATIO, 0.2),
+    "halves": (halves, LATE | FILLING | RATIO, 0.2),
+    "rare": (rare, EXCEEDING, 0.2),
+    "mild": (mild, EXCEEDING, 0.2),
+    "small": (digits, EXCEEDING, 0.03),
 }

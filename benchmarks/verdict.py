@@ -65,7 +65,8 @@ def main():
         for future in as_completed([pool.submit(one, *pair) for pair in todo]):
             row = future.result()
             rows = sorted([*read(options.records, row["alpha"]), row], key=lambda each: each["seed"])
-            write_atomic(options.records / f"alpha-{row['alpha']:g}.json", json.dumps(rows, indent=1) + "\n")
+            lines = ",\n".join(json.dumps(each) for each in rows)
+            write_atomic(options.records / f"alpha-{row['alpha']:g}.json", f"[\n{lines}\n]\n")
             print(f"alpha {row['alpha']:g}, seed {row['seed']}: {row['sentence']}", flush=True)
     found = {alpha: read(options.records, alpha) for alpha in ALPHAS}
     write(
