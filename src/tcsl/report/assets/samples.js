@@ -38,7 +38,7 @@ async function loadSamples() {
 
 const score = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(value < 10 ? 3 : 2));
 
-const short = (value) => (value >= 1000 ? value.toExponential(0) : String(Number(value.toPrecision(3))));
+const short = (value) => (value >= 1000 ? value.toExponential(0) : value.toFixed(value < 10 ? 2 : 0));
 
 // What a sample is, in words: alt texts and hover.
 function saidOf(samples, i) {
