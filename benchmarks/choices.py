@@ -103,7 +103,7 @@ def one_seed(seed, name, folder):
         if trial.choose:
             indices = trial.choose(case._replace(g_high=high))
         else:
-            indices = select_coreset(high, tcsl_c, labels, settings.select, seed=seed)
+            indices = select_coreset(high, tcsl_s, tcsl_c, labels, settings.select, seed=seed)
         found = identification(tcsl_s, high, minority)
         with job_of(settings) as job:
             final(row, job, indices, {k: found[k] for k in ("g_high", "recall", "precision", "auc")})

@@ -100,32 +100,24 @@ def total_of(k):
     def choose(case):
         ratio = min(1.0, k * int(case.g_high.sum()) / len(case.labels) + 1e-9)
         return select_coreset(
-            case.g_high, case.tcsl_c, case.labels, case.settings.model_copy(update={"ratio": ratio}), seed=0
+            case.g_high,
+            case.tcsl_s,
+            case.tcsl_c,
+            case.labels,
+            case.settings.model_copy(update={"ratio": ratio}),
+            seed=0,
         )
 
     return choose
 
 
-def of_g_high(order):
-    """Of a G_high that exceeds the quota, those that are first in an order; filled as usual where it does not."""
-
-    def choose(case):
-        high = np.flatnonzero(case.g_high)
-        total = int(case.settings.ratio * len(case.labels))
-        if len(high) <= total:
-            return select_coreset(case.g_high, case.tcsl_c, case.labels, case.settings, seed=0)
-        return high[np.argsort(order(case)[high], kind="stable")[:total]]
-
-    return choose
-
-
-def highest_of_class(case):
-    """Return the rank of each sample's TCSL_s among those of G_high in its class, the highest first."""
-    rank = np.full(len(case.labels), np.inf)
-    for label in np.unique(case.labels):
-        rows = np.flatnonzero(case.g_high & (case.labels == label))
-        rank[rows[np.argsort(-case.tcsl_s[rows], kind="stable")]] = np.arange(len(rows))
-    return rank
+def easiest_of_g_high(case):
+    """Of a G_high that exceeds the quota, the lowest TCSL_c."""
+    high = np.flatnonzero(case.g_high)
+    total = int(case.settings.ratio * len(case.labels))
+    if len(high) <= total:
+        return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=0)
+    return high[np.argsort(case.tcsl_c[high], kind="stable")[:total]]
 
 
 SCORING = {
@@ -183,9 +175,9 @@ RATIO = {
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
 }
 EXCEEDING = {
-    "of G_high, the highest TCSL_s": Trial("quota", choose=of_g_high(lambda case: -case.tcsl_s)),
-    "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest_of_class)),
-    "of G_high, the lowest TCSL_c": Trial("quota", choose=of_g_high(lambda case: case.tcsl_c)),
+    "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
+    "of G_high, the highest TCSL_s over all classes": Trial("quota", {"select.fill": "global"}),
+    "of G_high, the lowest TCSL_c": Trial("quota", choose=easiest_of_g_high),
 }
 
 

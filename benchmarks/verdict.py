@@ -36,13 +36,16 @@ def one(alpha, seed):
     settings = resolve(dataset="digits", overrides=overrides)
     with tempfile.TemporaryDirectory() as folder:
         run = run_splits(load_dataset(settings), settings, out=Path(folder) / "run", page=False)
+    about = describe_environment()
     wga = {name: run.result["evaluation"][name]["wga"] for name in ("cb_erm", "tcsl_cs")}
     return {
         "alpha": alpha,
         "seed": seed,
         **run.verdict.as_dict(),
         "wga": wga,
-        "commit": describe_environment()["commit"],
+        "commit": about["commit"],
+        "cpu": about["cpu"],
+        "torch": about["packages"]["torch"],
     }
 
 

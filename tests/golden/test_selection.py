@@ -177,6 +177,7 @@ def test_what_is_divided_is_no_more_than_there_is():
 CURVES = np.array([[0.1]] * 8 + [[4.0]] * 2, np.float32).repeat(3, 1)
 LABELS = np.array([0, 1] * 5)
 TCSL_C = np.arange(10, dtype=np.float32)
+TCSL_S = CURVES.mean(1)
 
 
 def choose(**settings):
@@ -195,13 +196,13 @@ def test_equal_filling_levels_the_classes_counting_g_high():
     labels = np.array([0] * 7 + [1] * 3)
     g_high = np.arange(10) < 2
     settings = SelectSettings(ratio=0.6, tau=0)
-    equal = select_coreset(g_high, TCSL_C, labels, settings, seed=0)
+    equal = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings, seed=0)
     assert equal.tolist() == [0, 1, 2, 7, 8, 9]
     # By shares, 0.7 and 0.3 of the four: three and one.
-    shared = select_coreset(g_high, TCSL_C, labels, settings.model_copy(update={"fill": "class"}), seed=0)
+    shared = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings.model_copy(update={"fill": "class"}), seed=0)
     assert shared.tolist() == [0, 1, 2, 3, 4, 7]
     # Where class 1 has no more to give, class 0 takes the rest.
-    most = select_coreset(g_high, TCSL_C, labels, settings.model_copy(update={"ratio": 0.8}), seed=0)
+    most = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings.model_copy(update={"ratio": 0.8}), seed=0)
     assert most.tolist() == [0, 1, 2, 3, 4, 7, 8, 9]
 
 
@@ -225,13 +226,25 @@ def test_tau_itself_selects_the_bottom():
     assert choose(ratio=0.4, tau=0.4, fill="global").indices.tolist() == [0, 1, 8, 9]
 
 
-def test_g_high_larger_than_the_quota_is_sampled():
-    found = choose(ratio=0.1)
-    assert len(found.indices) == 1
-    assert found.indices[0] in (8, 9)
-    picks = {
-        int(select_tcsl_cs(CURVES, TCSL_C, LABELS, SelectSettings(ratio=0.1), seed=s).indices[0]) for s in range(20)
-    }
+def test_of_a_g_high_larger_than_the_quota_the_highest_tcsl_s_are_kept():
+    # Six in G_high, four of class 0 and two of class 1; three are kept, as equally as can be: two of class 0, one of 1.
+    g_high, labels = np.arange(10) < 6, np.array([0, 0, 0, 0, 1, 1, 0, 0, 1, 1])
+    tcsl_s = np.float32([2, 5, 4, 3, 1, 1.5, 0, 0, 0, 0])
+
+    def kept(**settings):
+        chosen = SelectSettings(ratio=0.3, **settings)
+        return select_coreset(g_high, tcsl_s, TCSL_C, labels, chosen, seed=0).tolist()
+
+    assert kept() == [1, 2, 5]
+    # By the classes' shares in the data, 0.6 and 0.4 of three: 1.8 and 1.2, so two and one.
+    assert kept(fill="class") == [1, 2, 5]
+    with pytest.warns(TcslWarning, match="no sample of class 1"):
+        assert kept(fill="global") == [1, 2, 3]
+
+
+def test_as_printed_a_g_high_larger_than_the_quota_is_sampled():
+    settings = SelectSettings(ratio=0.1, exceeding="uniform")
+    picks = {int(select_tcsl_cs(CURVES, TCSL_C, LABELS, settings, seed=s).indices[0]) for s in range(20)}
     assert picks == {8, 9}
 
 
@@ -241,13 +254,13 @@ def test_auto_keeps_three_times_g_high():
     below = choose(ratio="auto", tau=0.61, bins=4, fill="global").indices
     assert (below[below < 8] // 2).tolist() == [0, 1, 2, 3]
     assert choose(ratio="auto", tau=0.6, bins=4, fill="global").indices.tolist() == [0, 1, 2, 3, 8, 9]
-    half = select_coreset(np.arange(10) < 5, TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
+    half = select_coreset(np.arange(10) < 5, TCSL_S, TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
     assert half.tolist() == list(range(10))
 
 
 def test_auto_needs_a_g_high():
     with pytest.raises(InputError, match=r"three times G_high, and G_high is empty: give a number in \(0, 1\]"):
-        select_coreset(np.zeros(10, bool), TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
+        select_coreset(np.zeros(10, bool), TCSL_S, TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)
 
 
 def test_everything_is_kept_at_ratio_one():
@@ -271,12 +284,12 @@ def test_a_class_that_is_lost_is_named():
     labels = np.array([0] * 9 + [1])
     g_high = np.zeros(10, bool)
     with pytest.warns(TcslWarning, match="no sample of class 1"):
-        select_coreset(g_high, TCSL_C, labels, SelectSettings(ratio=0.3, tau=0, fill="global"), seed=0)
+        select_coreset(g_high, TCSL_S, TCSL_C, labels, SelectSettings(ratio=0.3, tau=0, fill="global"), seed=0)
 
 
 def test_a_class_with_one_sample_is_kept_or_named():
     labels = np.array([0] * 9 + [1])
-    kept = select_coreset(np.zeros(10, bool), TCSL_C, labels, SelectSettings(ratio=0.9), seed=0)
+    kept = select_coreset(np.zeros(10, bool), TCSL_S, TCSL_C, labels, SelectSettings(ratio=0.9), seed=0)
     assert 9 in kept
     assert len(kept) == 9
 

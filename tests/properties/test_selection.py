@@ -26,18 +26,27 @@ def cluster(rows, weights, start, **more):
     return wkmeans(rows, weights.astype(np.float32), rng=np.random.default_rng(0), initial=start[None], **more)
 
 
-@given(seeds, st.integers(1, 60), st.floats(0.02, 1), st.sampled_from(["equal", "class", "global"]), st.booleans())
-def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom):
+@given(
+    seeds,
+    st.integers(1, 60),
+    st.floats(0.02, 1),
+    st.sampled_from(["equal", "class", "global"]),
+    st.booleans(),
+    st.sampled_from(["highest", "uniform"]),
+)
+def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom, exceeding):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, n)
     g_high = rng.random(n) < rng.random()
-    tcsl_c = rng.integers(0, 5, n).astype(np.float32)  # many ties
-    chosen = SelectSettings(ratio=ratio, fill=fill, tau=0 if bottom else 2, bins=int(rng.integers(1, 60)))
+    tcsl_s, tcsl_c = rng.integers(0, 5, (2, n)).astype(np.float32)  # many ties
+    chosen = SelectSettings(
+        ratio=ratio, fill=fill, exceeding=exceeding, tau=0 if bottom else 2, bins=int(rng.integers(1, 60))
+    )
     if int(ratio * n) == 0:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TcslWarning)
-        kept = select_coreset(g_high, tcsl_c, labels, chosen, seed=seed)
+        kept = select_coreset(g_high, tcsl_s, tcsl_c, labels, chosen, seed=seed)
     assert len(kept) == quota(ratio, n)
     assert len(np.unique(kept)) == len(kept)
     assert np.array_equal(kept, np.sort(kept))

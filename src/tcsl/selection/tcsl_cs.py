@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -70,59 +71,64 @@ def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *
 
 
 def select_coreset(
-    g_high: BoolArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
+    g_high: BoolArray, tcsl_s: FloatArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
 ) -> IntArray:
     """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
-    All of G_high, or a uniform sample of it where it exceeds the quota; what is left is filled from G_low by TCSL_c:
-    the lowest (r >= tau) or one of each bin in turn (r < tau), so that the classes end as equal as they can, by the
-    classes' shares in the data, or over all classes at once.
+    All of G_high; where it exceeds the quota, the highest TCSL_s in it, or a uniform sample of it. What it leaves is
+    filled from G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes
+    end as equal as they can, by the classes' shares in the data, or over all classes at once.
     Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
     bins are not reached.
 
     >>> g_high, tcsl_c = np.array([False, False, True, False]), np.array([0.3, 0.2, 0.1, 0.4], np.float32)
+    >>> tcsl_s, labels = np.array([0.1, 0.2, 3.0, 0.1], np.float32), np.array([0, 1, 0, 1])
     >>> lowest = SelectSettings(ratio=0.5, tau=0.0, fill="global")
-    >>> select_coreset(g_high, tcsl_c, np.array([0, 1, 0, 1]), lowest, seed=0).tolist()
+    >>> select_coreset(g_high, tcsl_s, tcsl_c, labels, lowest, seed=0).tolist()
     [1, 2]
     """
     n = len(labels)
     rng = generator(seed, "select")
-    high = np.flatnonzero(g_high)
+    high, low = np.flatnonzero(g_high), np.flatnonzero(~g_high)
     total = auto_size(len(high), n) if settings.ratio == "auto" else quota(settings.ratio, n)
-    if len(high) >= total:
-        chosen = rng.choice(high, total, replace=False)
+
+    def highest(part: IntArray, k: int) -> IntArray:
+        return part[select_bottom(-tcsl_s[part], k)]
+
+    def lowest(part: IntArray, k: int) -> IntArray:
+        return part[select_bottom(tcsl_c[part], k)]
+
+    def over_bins(part: IntArray, k: int) -> IntArray:
+        return part[select_histogram(tcsl_c[part], k, bins=settings.bins, rng=rng)]
+
+    if len(high) < total:
+        ratio = total / n if settings.ratio == "auto" else settings.ratio
+        fill = lowest if ratio >= settings.tau else over_bins
+        chosen = np.concatenate([high, _divided(low, fill, labels, total - len(high), high, settings.fill)])
+    elif settings.exceeding == "highest":
+        chosen = _divided(high, highest, labels, total, high[:0], settings.fill)
     else:
-        low = np.flatnonzero(~g_high)
-        chosen = np.concatenate([high, _fill(low, tcsl_c, labels, total - len(high), settings, rng)])
+        chosen = rng.choice(high, total, replace=False)
     warn_of_lost_classes(labels, chosen, advice="use a larger ratio, or fill='equal'")
     return np.sort(chosen)
 
 
-def _fill(
-    low: IntArray,
-    tcsl_c: FloatArray,
+def _divided(
+    pool: IntArray,
+    pick: Callable[[IntArray, int], IntArray],
     labels: IntArray,
     count: int,
-    settings: SelectSettings,
-    rng: np.random.Generator,
+    held: IntArray,
+    fill: Literal["equal", "class", "global"],
 ) -> IntArray:
-    """Choose `count` of the samples `low` by TCSL_c."""
-    ratio = (len(labels) - len(low) + count) / len(labels) if settings.ratio == "auto" else settings.ratio
-    lowest = ratio >= settings.tau
-
-    def pick(part: IntArray, k: int) -> IntArray:
-        if lowest:
-            return part[select_bottom(tcsl_c[part], k)]
-        return part[select_histogram(tcsl_c[part], k, bins=settings.bins, rng=rng)]
-
-    if settings.fill == "global":
-        return pick(low, count)
+    """Pick `count` of the samples `pool`, divided among the classes in view of those that are held already."""
+    if fill == "global":
+        return pick(pool, count)
     labels = class_codes(labels)
     classes = int(labels.max()) + 1
-    sizes = np.bincount(labels, minlength=classes)
-    available = np.bincount(labels[low], minlength=classes)
-    wanted = shares(count, sizes, available) if settings.fill == "class" else level(count, sizes - available, available)
-    return np.concatenate([pick(low[labels[low] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
+    sizes, available, there = (np.bincount(part, minlength=classes) for part in (labels, labels[pool], labels[held]))
+    wanted = shares(count, sizes, available) if fill == "class" else level(count, there, available)
+    return np.concatenate([pick(pool[labels[pool] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
 
 
 def select_tcsl_cs(
@@ -149,9 +155,10 @@ def select_tcsl_cs(
         if not np.isfinite(array.sum(dtype=np.float64)):
             raise InputError(f"{name} has NaN or infinite values: the run that made them did not finish well")
     check_quota(settings.ratio, len(labels))
+    tcsl_s = tcsl_s_of(curves)
     if g_high is None:
-        g_high = identify(curves, tcsl_s_of(curves), settings, seed=seed)
-    return Selection(select_coreset(g_high, tcsl_c, labels, settings, seed=seed), g_high)
+        g_high = identify(curves, tcsl_s, settings, seed=seed)
+    return Selection(select_coreset(g_high, tcsl_s, tcsl_c, labels, settings, seed=seed), g_high)
 
 
 def tcsl_s_of(curves: FloatArray) -> FloatArray:
