@@ -184,7 +184,11 @@ def test_another_set_to_judge_on_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("by", "changes", "message"),
     [
-        ("worst_klass", {}, r"train\.model_selection = 'worst_klass': input should be 'last', 'worst_class'"),
+        (
+            "worst_klass",
+            {},
+            r"train\.model_selection = 'worst_klass': input should be 'last', 'average', 'worst_class'",
+        ),
         *(
             (by, {"val": None, "val_groups": None}, f"'{by}' needs a validation set, and there is none")
             for by in CRITERIA

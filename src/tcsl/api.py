@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from tcsl.config import Settings, flat, from_flat, resolve
+from tcsl.config import UNJUDGED, Settings, flat, from_flat, resolve
 from tcsl.data.convert import Data, as_dataset
 from tcsl.data.dataset import Dataset, Splits
 from tcsl.data.source import source_name
@@ -192,7 +192,7 @@ def train(
     torch.Size([1, 2])
     """
     resolved = _settings(settings, data, net=net, seed=seed)
-    data = _loaded(data, resolved, only_train=resolved.train.model_selection == "last")
+    data = _loaded(data, resolved, only_train=resolved.train.model_selection in UNJUDGED)
     train_set = as_dataset(data, name="training data")
     if coreset is not None:
         _check_fits(coreset, train_set)

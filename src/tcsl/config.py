@@ -24,7 +24,8 @@ from tcsl.registry import DATASETS, METHODS, unknown
 from tcsl.selection.quota import Ratio, check_ratio
 
 Profile = Literal["default", "fast", "paper"]
-ModelSelection = Literal["last", "worst_class", "worst_group", "balanced_by_bias"]
+ModelSelection = Literal["last", "average", "worst_class", "worst_group", "balanced_by_bias"]
+UNJUDGED = ("last", "average")  # which need no validation set
 Scalar = bool | int | float | str
 
 
@@ -85,8 +86,8 @@ class TrainSettings(Section):
     )
     model_selection: ModelSelection = Field(
         "last",
-        description="which epoch of a final model is evaluated: last, or the best on validation data by worst_class, "
-        "worst_group, or, without groups, balanced_by_bias",
+        description="which epoch of a final model is evaluated: last; average, the mean of the last fifth's weights; "
+        "or the best on validation data by worst_class, worst_group, or, without groups, balanced_by_bias",
     )
     views_every: int = Field(0, ge=0, description="record mean logits of the data's views every k epochs; 0: never")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcsl.config import Settings
+from tcsl.config import UNJUDGED, Settings
 from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError, TcslWarning
 from tcsl.evaluation import accuracy_by, balanced_by_bias, worst
@@ -25,7 +25,7 @@ from tcsl.types import BoolArray
 
 
 def judged_on(settings: Settings, train: Dataset, val: Dataset | None, val_iid: Dataset | None) -> Dataset | None:
-    """Return the set that epochs are judged on, None for the last epoch; refuse, before any training, one that cannot.
+    """Return the set that epochs are judged on, None where none is; refuse, before any training, one that cannot.
 
     The criterion without groups is for users who have none, and their validation set is distributed like the training
     set: where there is such a one, it is taken. The other criteria take the set that methods may declare.
@@ -35,7 +35,7 @@ def judged_on(settings: Settings, train: Dataset, val: Dataset | None, val_iid: 
     val_iid : a validation set that is distributed like the training set, where `val` is not
     """
     how = settings.train.model_selection
-    if how == "last":
+    if how in UNJUDGED:
         return None
     data = val_iid if how == "balanced_by_bias" and val_iid is not None else val
     if data is None:
@@ -130,6 +130,9 @@ def model_facts(folder: RunFolder, name: str) -> dict[str, Any]:
         return {"by": "own", "how": own}
     if by == "last":
         return {"by": by}
+    averaged = folder.stage_table(name, "averaged")
+    if averaged is not None:
+        return {"by": by, "looks": int(averaged.item())}
     chosen = folder.stage_table(name, "chosen")
     if chosen is None:
         return {"by": "own", "how": "the method does not say"}

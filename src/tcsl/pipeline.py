@@ -17,7 +17,8 @@ from tcsl.scores import Coreset, Scores
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import derive
 from tcsl.selection.tcsl_cs import identify, tcsl_s_of
-from tcsl.training.best import Best, Judge
+from tcsl.training.average import Average
+from tcsl.training.best import Best, Judge, Watch
 from tcsl.training.checkpoint import Checkpoint, under_prefix, with_prefix
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
@@ -149,16 +150,20 @@ def final_stage(name: str) -> Callable[[Settings, int], dict[str, int]]:
     return lambda settings, n: {name: steps_of(n, settings.train)}
 
 
-def watched(job: Job, net: nn.Module, settings: TrainSettings) -> Best | None:
+def watched(job: Job, net: nn.Module, feed: Feed, settings: TrainSettings) -> Watch | None:
     """Return what chooses the epoch of a final model while it is trained; None where that is the last one.
 
     It looks once for every ceil(n / batch) steps, n the size of the whole training set: a model that is trained on a
-    coreset, whose epochs are short, is looked at as often as one that is trained on everything.
+    coreset, whose epochs are short, is looked at as often as one that is trained on everything. `feed` is what it is
+    trained on.
     """
-    if job.settings.train.model_selection == "last":
+    how, every = job.settings.train.model_selection, steps_of(len(job.feed), settings, 1)
+    if how == "last":
         return None
+    if how == "average":
+        return Average(net, feed, every=every, batch_size=settings.batch_size, seed=job.settings.seed)
     assert job.judge is not None  # who makes the job sees to it
-    return Best(net, job.judge, every=steps_of(len(job.feed), settings, 1))
+    return Best(net, job.judge, every=every)
 
 
 def train_final(job: Job, stage: str, coreset: Coreset | None = None, *, last: bool = False) -> nn.Module:
@@ -207,7 +212,7 @@ def train_model(
     settings = job.settings.train if train is None else train
 
     def run(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        best = watched(job, net, settings) if final else None
+        best = watched(job, net, feed, settings) if final else None
         fit(
             net if around is None else around(net),
             feed,

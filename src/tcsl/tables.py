@@ -43,6 +43,8 @@ def said_of_model(model: Mapping[str, Any]) -> str:
     >>> said_of_model({"by": "last"}), said_of_model({"by": "own", "how": "there is one"})
     ('last epoch', 'its own: there is one')
     """
+    if model["by"] == "average":
+        return f"mean of the weights in the last fifth of the epochs, {model['looks']} times"
     if "epoch" not in model:
         return "last epoch" if model["by"] == "last" else f"its own: {model['how']}"
     return f"{_chosen_by(model)}: epoch {model['epoch']} of {model['epochs']} ({100 * model['value']:.1f} %)"

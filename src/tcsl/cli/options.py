@@ -61,8 +61,9 @@ Profile = Annotated[
 ModelSelection = Annotated[
     str | None,
     typer.Option(
-        help="Which epoch of a final model is evaluated: last (by default), or the best on the validation set by "
-        "worst_class, worst_group (told its groups) or balanced_by_bias (not told).",
+        help="Which epoch of a final model is evaluated: last (by default); average, the mean of the weights in the "
+        "last fifth; or the best on the validation set by worst_class, worst_group (told its groups) or "
+        "balanced_by_bias (not told).",
         show_default=False,
     ),
 ]

@@ -191,7 +191,7 @@ def _run(job: Job) -> Outcome:
         table = torch.zeros(classes, classes, device=feed.labels.device)
         ramp = settings.epochs // _RAMP if options.ramp is None else options.ramp
         pair = MixingPair(job.fresh_net("lc-biased"), net, tau=options.tau, ramp=ramp, seed=job.settings.seed)
-        best = watched(job, net, settings)
+        best = watched(job, net, feed, settings)
 
         def count_epochs(epoch: int) -> None:
             pair.epoch.fill_(epoch + 1)

@@ -1,4 +1,4 @@
-"""The best epoch of a training: its weights lie beside the net on the device, and a judge says which it is."""
+"""What looks at a net between epochs and keeps weights beside it; the best epoch of a training, as a judge says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,38 @@ from tcsl.training.checkpoint import with_prefix
 Judge: TypeAlias = Callable[[nn.Module], float]  # how good a net is; higher is better
 
 
-class Best:
+class Watch:
+    """Looks at a net once for every so many steps, and keeps weights of it on its device."""
+
+    def __init__(self, net: nn.Module, *, every: int) -> None:
+        self.every = every
+        self._net = net
+        self._weights = copied(net)
+
+    def due(self, step: int, made: int) -> bool:
+        """Tell whether the last `made` steps of these were to reach the next look.
+
+        >>> watch = Watch(nn.Linear(1, 1), every=5)
+        >>> [step for step in range(3, 18, 3) if watch.due(step, 3)]  # epochs of three steps
+        [6, 12, 15]
+        """
+        return step // self.every > (step - made) // self.every
+
+    def look(self, epoch: int, epochs: int) -> float | None:
+        """Look at the net as it is after this epoch (1, 2, ...); return how it was judged, where it was."""
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold, changed in place."""
+        raise NotImplementedError
+
+    def take(self) -> dict[str, Tensor]:
+        """Put the kept weights into the net; return what is stored beside them, `last.NAME` where they are others."""
+        raise NotImplementedError
+
+
+class Best(Watch):
     """The weights of a net after the best epoch so far; of equally good epochs it is the earlier one.
 
     >>> net = nn.Linear(1, 1, bias=False)
@@ -33,19 +64,9 @@ class Best:
         ----------
         every : steps from one look to the next, which is at the end of the epoch in which they are made
         """
-        self.every = every
-        self._net, self._judge = net, judge
-        self._weights = _copied(net)
+        super().__init__(net, every=every)
+        self._judge = judge
         self._chosen = torch.tensor([0.0, 0.0, -torch.inf], dtype=torch.float64)  # on the host
-
-    def due(self, step: int, made: int) -> bool:
-        """Tell whether the last `made` steps of these were to reach the next look.
-
-        >>> best = Best(nn.Linear(1, 1), lambda net: 0.0, every=5)
-        >>> [step for step in range(3, 18, 3) if best.due(step, 3)]  # epochs of three steps
-        [6, 12, 15]
-        """
-        return step // self.every > (step - made) // self.every
 
     def look(self, epoch: int, epochs: int) -> float:
         """Judge the net as it is after this epoch (1, 2, ...); keep its weights where it is better than before."""
@@ -70,10 +91,11 @@ class Best:
         last.NAME : the last epoch's weights, where another one is chosen
         """
         epoch, epochs, _ = self._chosen.tolist()
-        beside = {} if epoch == epochs else with_prefix("last.", _copied(self._net))
+        beside = {} if epoch == epochs else with_prefix("last.", copied(self._net))
         self._net.load_state_dict(self._weights)
         return {"chosen": self._chosen, **beside}
 
 
-def _copied(net: nn.Module) -> dict[str, Tensor]:
+def copied(net: nn.Module) -> dict[str, Tensor]:
+    """Return a copy of a net's weights and buffers."""
     return {name: tensor.clone() for name, tensor in net.state_dict().items()}

@@ -20,7 +20,7 @@ from tcsl.config import TrainSettings
 from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.seeds import derive
 from tcsl.training.augment import augment, check_inputs
-from tcsl.training.best import Best
+from tcsl.training.best import Watch
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import kept_state, peak_memory, reset_peak_memory
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
@@ -80,7 +80,7 @@ def fit(
     state: Mapping[str, Tensor] | None = None,
     lr_scales: Mapping[str, float] | None = None,
     takes_batch: bool = False,
-    best: Best | None = None,
+    best: Watch | None = None,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> nn.Module:
@@ -102,7 +102,7 @@ def fit(
     state : what the objective keeps between steps, changed in place; saved with every checkpoint
     lr_scales : what the learning rate of a submodule of the net is multiplied by, for each named
     takes_batch : in training the net is called with inputs, labels and indices, not with inputs alone
-    best : looks at the net between epochs and remembers its best weights; the net itself is left as the last step did
+    best : looks at the net between epochs and keeps weights of it; the net itself is left as the last step did
     checkpoint : state is saved here after each epoch, and found again
     """
     hardware = feed.hardware

@@ -1,0 +1,89 @@
+"""The mean of a net's weights over the end of its training: a constant learning rate leaves the last step to luck."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tcsl.seeds import generator
+from tcsl.training.best import Watch, copied
+from tcsl.training.checkpoint import with_prefix
+from tcsl.training.feed import Feed, batch_sizes
+
+PART = 0.2  # of the epochs, at the end: their weights are averaged
+
+
+class Average(Watch):
+    """The mean of the weights after each look in the last fifth of the epochs.
+
+    >>> from tcsl.config import DeviceSettings
+    >>> from tcsl.data.dataset import make_dataset
+    >>> from tcsl.training.device import choose
+    >>> feed = Feed.of(make_dataset(torch.zeros(4, 1), torch.arange(4) % 2), choose(DeviceSettings(device="cpu")))
+    >>> net = nn.Linear(1, 1, bias=False)
+    >>> average = Average(net, feed, every=1, batch_size=2, seed=0)
+    >>> for epoch in range(1, 11):
+    ...     _ = nn.init.constant_(net.weight, epoch)
+    ...     average.look(epoch, 10)
+    >>> beside = average.take()  # of the epochs 9 and 10
+    >>> net.weight.item(), beside["averaged"].item(), beside["last.weight"].item()
+    (9.5, 2.0, 10.0)
+    """
+
+    def __init__(self, net: nn.Module, feed: Feed, *, every: int, batch_size: int, seed: int) -> None:
+        """Take a net on its device and the samples it is trained on.
+
+        Parameters
+        ----------
+        every : steps from one look to the next
+        batch_size : of the training; BatchNorm's statistics are taken anew from such batches
+        seed : draws them
+        """
+        super().__init__(net, every=every)
+        self._feed, self._batch_size, self._seed = feed, batch_size, seed
+        self._count = torch.zeros((), dtype=torch.float64)  # on the host
+
+    def look(self, epoch: int, epochs: int) -> None:
+        """Take the net as it is after this epoch (1, 2, ...) into the mean, where the end has come."""
+        if epoch <= (1 - PART) * epochs:
+            return
+        self._count += 1
+        for name, tensor in self._net.state_dict().items():
+            mean = self._weights[name]
+            if mean.is_floating_point():
+                mean.lerp_(tensor, 1 / self._count.item())
+            else:
+                mean.copy_(tensor)
+
+    @property
+    def tables(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold, changed in place."""
+        return {"averaged": self._count, **with_prefix("average.", self._weights)}
+
+    def take(self) -> dict[str, Tensor]:
+        """Put the mean into the net; return the number of looks in it, and the last epoch's weights.
+
+        The statistics of BatchNorm are those of no mean of weights, and are taken anew.
+        """
+        beside = with_prefix("last.", copied(self._net))
+        self._net.load_state_dict(self._weights)
+        self._measure_norms()
+        return {"averaged": self._count, **beside}
+
+    @torch.no_grad()
+    def _measure_norms(self) -> None:
+        norms = [module for module in self._net.modules() if isinstance(module, _BatchNorm)]
+        if not norms:
+            return
+        kept = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over all batches
+        order = torch.from_numpy(generator(self._seed, "average").permutation(len(self._feed)))
+        self._net.train()
+        for batch in self._feed.batches(order, batch_sizes(len(self._feed), self._batch_size)):
+            self._feed.hardware.logits(self._net, batch.inputs)
+        self._net.eval()
+        for norm, momentum in zip(norms, kept, strict=True):
+            norm.momentum = momentum
