@@ -57,6 +57,7 @@ def settings_of(options, profile, seed, ratio, schedule=True, changed=None):
         "seed": seed,
         "select.ratio": ratio,
         "train.augment": options.augment,
+        "train.model_selection": options.model,
         "train.pretrained": not options.weights,
         "train.weights": options.weights,
     }
@@ -85,6 +86,8 @@ class Campaign:
 
     def name(self, kind, seed, ratio=None, epochs=0):
         schedule = f"T{epochs or self.epochs}-{self.options.augment}"
+        if self.options.model == "average" and not kind.startswith(("scores", "core")):
+            schedule += "-average"
         return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{ratio:g}'}-s{seed}"
 
     def job(self, settings, epochs):
@@ -252,6 +255,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=0, help="T; the paper's by default")
     parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
+    parser.add_argument("--model", choices=("last", "average"), default="last", help="the final model's epoch")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--ratios", type=float, nargs="+", default=[0.1])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(USUAL))

@@ -173,12 +173,17 @@ METHODS = {
 }
 
 
+MODELS = {"last": "the last epoch", "average": "weights averaged over the last fifth"}
+
+
 def reproduced(dataset):
-    """Return the records of a campaign: {(T, augmentation): {(ratio or None, method): records}}."""
+    """Return the records of a campaign: {(T, augmentation, model): {(ratio or None, method): records}}."""
     campaigns = defaultdict(lambda: defaultdict(list))
     for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
         record = json.loads(path.read_text())
-        campaigns[record["epochs"], path.name.split("-")[2]][record["ratio"], record["method"]].append(record)
+        _, _, augment, next_part, *_ = path.name.split("-")
+        key = record["epochs"], augment, "average" if next_part == "average" else "last"
+        campaigns[key][record["ratio"], record["method"]].append(record)
     return campaigns
 
 
@@ -216,9 +221,9 @@ def _campaign(dataset, key, cells):
                 "" if paper is None else f"{paper[0]:.2f} ({paper[1]:.2f})",
             ]
         )
-    epochs, augment = key
+    epochs, augment, model = key
     header = [
-        f"T = {epochs}, augmentation {augment}",
+        f"T = {epochs}, augmentation {augment}, {MODELS[model]}",
         "r",
         "WGA",
         "WGA, finer cells",
@@ -256,7 +261,7 @@ def goals():
     rows = []
     for dataset, other, goal in GOALS:
         campaigns = reproduced(dataset)
-        cells = campaigns[max(key for key in campaigns if key[1] == "none")]
+        cells = campaigns[max(key for key in campaigns if key[1:] == ("none", "last"))]
 
         def by_seed(method, ratio, cells=cells):
             return {r["seed"]: r["wga"] for r in cells[ratio, method]}
@@ -279,7 +284,7 @@ def goals():
 def shorter(dataset):
     """Return what fewer epochs of a stage would have selected, over the seeds that were scored with the full one."""
     campaigns = reproduced(dataset)
-    records = campaigns[max(key for key in campaigns if key[1] == "none")][None, "core-default"]
+    records = campaigns[max(key for key in campaigns if key[1:] == ("none", "last"))][None, "core-default"]
     rows = []
     for stage in ("T_s", "T_c"):
         epochs = sorted({int(e) for r in records for e in r["shorter"][stage]})
