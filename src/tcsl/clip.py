@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch.nn import functional as F
 from tcsl.data.bad import shown
 from tcsl.errors import InputError
 from tcsl.registry import unknown
+from tcsl.text import shortened
 from tcsl.training.feed import Feed
 from tcsl.training.views import logits_of
 from tcsl.types import FloatArray
@@ -45,15 +48,27 @@ def load_clip(name: str, weights: str) -> ClipImages:
             f"exists; got {weights!r}"
         )
     try:
-        model = open_clip.create_model(name, pretrained=str(weights))
+        with _silent():
+            model = open_clip.create_model(name, pretrained=str(weights))
     except Exception as error:  # the library raises many kinds: networks, damaged files, weights of another model
-        line = shown(str(error).strip().split("\n")[0], 300).rstrip(".") or type(error).__name__
+        line = shown(shortened(str(error).strip().split("\n")[0], 160)).rstrip(".") or type(error).__name__
         raise InputError(
             f"CLIP model {name!r} with weights {weights!r} cannot be had: {line}. Where the network is out of reach, "
             "download the weights elsewhere (huggingface.co has them) and give the file's path as weights; or make the "
             "embedding elsewhere and give it as .npy or .parquet"
         ) from None
     return ClipImages(model)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep libraries from logging each of their attempts to reach the network; what comes of it is said once."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 class ClipImages(nn.Module):
