@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from tcsl.statistics import paired
+from tcsl.statistics import clopper_pearson, paired
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results"
@@ -156,6 +156,16 @@ def agreement():
     record = read("benchmark-engine-agreement")
     rows = [[row["data"], row["way"], f"{row['TCSL_s']:.4f}", f"{row['TCSL_c']:.4f}"] for row in record["rows"]]
     return table(["data", "compared with one CPU thread", "TCSL_s", "TCSL_c"], rows) + source(record)
+
+
+def verdict():
+    """Return how often a shortcut was found on the digits, with exact intervals, and the accuracies behind it."""
+    record, rows = read("verdict"), []
+    for row in record["rows"]:
+        low, high = clopper_pearson(row["found"], row["runs"])
+        share = f"{100 * row['found'] / row['runs']:.0f} % [{100 * low:.1f}, {100 * high:.1f}]"
+        rows.append([f"{row['alpha']:g}", str(row["runs"]), str(row["found"]), share])
+    return table(["alpha", "runs", 'say "shortcut"', "share [exact 95 %]"], rows) + source(record)
 
 
 METHODS = {
@@ -421,6 +431,7 @@ BLOCKS = {
         for part in ("waterbirds", "cmnist", "disk", "memory", "cpu")
     },
     "agreement": agreement,
+    "verdict": verdict,
     "reproduction-waterbirds": lambda: reproduction("waterbirds"),
     "reproduction-cmnist": lambda: reproduction("cmnist"),
     "reproduction-goals": goals,
