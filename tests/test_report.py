@@ -197,7 +197,9 @@ def test_groups_are_in_no_table_of_a_method(run):
 def test_a_server_adds_its_addresses(run):
     material = read_material(run.path)
     html = page(material, Served(image="image/{index}", marks="marks", script="window.added = 1;"))
-    assert json.loads(_script(html, "served")) == {"image": "image/{index}", "marks": "marks"}
+    told = {"image": "image/{index}", "marks": "marks", "token": "", "note": ""}
+    assert json.loads(_script(html, "served")) == told
+    assert json.loads(_script(page(material), "served")) == {}
     assert "window.added = 1;" in html
     assert "connect-src &#39;self&#39;" in html
     assert "connect-src &#39;none&#39;" in page(material)

@@ -14,6 +14,7 @@
     done               written last
     tensorboard/, wandb/, mlflow.db, mlflow/, loggers.json    of the loggers, where there are any
     report.html        the page, which can be made again from the rest
+    marks.parquet      samples that were marked in `tcsl explore`, where any were
 
 Files are whole or absent. A folder made with other settings or data is refused.
 """
@@ -89,6 +90,8 @@ class RunFolder:
     @classmethod
     def find(cls, path: Path) -> RunFolder:
         """Return an existing run folder, for reading."""
+        if (path / "summary.json").is_file():
+            raise RunFolderError(f"{path} holds several seeds: name one of them, such as {path / 'seed-0'}")
         if not (path / "config.toml").is_file():
             raise RunFolderError(f"{path} is not a run folder: it has no config.toml")
         folder = cls(path)

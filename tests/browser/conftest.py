@@ -41,20 +41,25 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Return a function that opens a page from a file; at the end, nothing may have been written to the console."""
+    """Return a function that opens a page from a file or an address; the console must be empty at the end."""
     contexts, complaints = [], []
 
-    def go(path, *, width=1280, theme="light", **more):
+    def go(place, *, width=1280, theme="light", **more):
+        served = str(place).startswith("http:")
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=theme, offline=True, accept_downloads=True, **more
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,
+            offline=not served,
+            accept_downloads=True,
+            **more,
         )
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.goto(Path(path).resolve().as_uri())
-        page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+        page.goto(place if served else Path(place).resolve().as_uri())
+        page.wait_for_selector(f"html[data-{'marks' if served else 'ready'}=yes]", timeout=60_000)
         return page
 
     yield go

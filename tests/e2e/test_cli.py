@@ -247,7 +247,8 @@ def test_methods_are_listed_with_what_they_need(tcsl_command):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["run"], ["score"], ["select"], ["train"], ["evaluate"], ["show"], ["config", "show"]]
+    "words",
+    [[], ["run"], ["score"], ["select"], ["train"], ["evaluate"], ["show"], ["explore"], ["config", "show"]],
 )
 def test_help_suffices(tcsl_command, words):
     code, out, _ = tcsl_command(*words, "--help")

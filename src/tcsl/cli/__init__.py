@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tcsl.cli import config, data, export, figures, methods, parts, report, run, select, show
+from tcsl.cli import config, data, explore, export, figures, methods, parts, report, run, select, show
 from tcsl.errors import TcslError, TcslWarning
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("evaluate")(parts.evaluate)
 app.command("show")(show.show)
 app.command("figures")(figures.figures)
 app.command("report")(report.report)
+app.command("explore")(explore.explore)
 app.command("export")(export.export)
 app.command("methods")(methods.methods)
 app.add_typer(data.app, name="data")

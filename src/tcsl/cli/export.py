@@ -92,8 +92,6 @@ def export(
     from tcsl.runs import RunFolder
     from tcsl.scores import Coreset
 
-    if (run / "summary.json").is_file():
-        raise InputError(f"{run} holds several seeds: name one of them, such as {run / 'seed-0'}")
     folder = RunFolder.find(run)
     settings, class_names = folder.settings(), folder.data()["class_names"]
     places = {

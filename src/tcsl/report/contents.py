@@ -51,8 +51,6 @@ class Contents:
 
 def scored_folder(path: Path) -> RunFolder:
     """Return the folder of a finished run that has scores, or say what it is instead."""
-    if (path / "summary.json").is_file():
-        raise InputError(f"{path} holds several seeds: name one of them, such as {path / 'seed-0'}")
     folder = RunFolder.find(path)
     if not folder.done:
         raise InputError(f"{path} is not finished: go on with the same command and --resume")

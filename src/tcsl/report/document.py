@@ -16,6 +16,7 @@ _SCRIPTS = {
         "unpack",
         "theme",
         "charts",
+        "csv",
         "samples",
         "filter",
         "detail",
@@ -42,7 +43,9 @@ def document(
     facts: dict[str, Any],
     blobs: Sequence[Blob],
     served: dict[str, str] | None = None,
+    nonce: str = "",
     script: str = "",
+    style: str = "",
     **shown: Any,
 ) -> str:
     """Return a page: what is `shown` goes through the template, which escapes it; `facts` and `blobs` are for scripts.
@@ -50,7 +53,8 @@ def document(
     Parameters
     ----------
     served : addresses on the server that shows the page, if one does
-    script : more JavaScript, which a server adds
+    nonce : where there is one, only scripts that carry it run
+    script, style : more JavaScript and CSS, which a server adds
     """
     html: str = (
         _templates()
@@ -58,11 +62,13 @@ def document(
         .render(
             **shown,
             version=__version__,
-            styles="\n".join(_asset(name) for name in _STYLES),
-            scripts="\n".join([*(_asset(f"{name}.js") for name in _SCRIPTS[template]), script]),
+            styles="\n".join([*(asset(name) for name in _STYLES), style]),
+            scripts="\n".join([*(asset(f"{name}.js") for name in _SCRIPTS[template]), script]),
             facts=as_json(facts),
             served=as_json(served or {}),
-            policy=_policy(served is not None),
+            policy=policy(served is not None, nonce),
+            nonce=nonce,
+            is_served=served is not None,
             blobs=[(name, as_base64(content)) for name, content in (*blobs, Blob("plotly", _plotly()))],
         )
     )
@@ -78,17 +84,30 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _policy(served: bool) -> str:
-    """Return what a browser lets the page do: nothing of the network, but its own server's where there is one."""
+def policy(served: bool, nonce: str = "") -> str:
+    """Return what a browser lets the page do: nothing of the network, but its own server's where there is one.
+
+    Styles are inline, since plotly writes them into its drawings; it compiles what it draws by WebGL with Function,
+    which is what 'unsafe-eval' is for.
+
+    Parameters
+    ----------
+    nonce : where there is one, only scripts that carry it run; a file has the same bytes every time, and thus none
+
+    >>> policy(True, "Zm9v").split("; ")[1]
+    "script-src 'nonce-Zm9v' 'unsafe-eval'"
+    """
+    scripts = f"'nonce-{nonce}'" if nonce else "'unsafe-inline'"
     images, connections = ("'self' blob: data:", "'self'") if served else ("blob: data:", "'none'")
     return (
-        "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {scripts} 'unsafe-eval'; style-src 'unsafe-inline'; "
         f"img-src {images}; connect-src {connections}; base-uri 'none'; form-action 'none'"
     )
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file of the page's own."""
     return (files("tcsl.report") / "assets" / name).read_text(encoding="utf-8")
 
 
@@ -103,7 +122,7 @@ def _templates() -> Any:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
-        autoescape=True, loader=FunctionLoader(_asset), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True, loader=FunctionLoader(asset), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters["percent"] = percent
     return made

@@ -18,6 +18,7 @@ FILES = {
     "groups.parquet": "the true groups of the training set, for this page; no method reads it (Parquet)",
     "predictions.parquet": "the models' predictions on the evaluation set (Parquet)",
     "result.json": "every number of the run (JSON)",
+    "marks.parquet": "samples that were marked in tcsl explore: index, id, label, note, time (Parquet)",
     "checkpoints/": "the trained nets and their tables (safetensors)",
 }
 CITATION = (

@@ -34,12 +34,19 @@ class Served:
     ----------
     image : the address of a full-size image, with {index} for the sample's index
     marks : the address where marks of samples are read and saved
-    script : more JavaScript, which finds the page's `window.tcsl`
+    token : what the server wants to see when marks are saved
+    note : what the reader should know, such as why there are no full-size images
+    nonce : where there is one, only scripts that carry it run
+    script, style : more JavaScript, which finds the page's `window.tcsl`, and CSS
     """
 
     image: str = ""
     marks: str = ""
+    token: str = ""
+    note: str = ""
+    nonce: str = ""
     script: str = ""
+    style: str = ""
 
 
 def write_page(path: Path, out: Path | None = None) -> Path:
@@ -53,12 +60,16 @@ def page(material: Material, served: Served | None = None) -> str:
     """Return the page of a run as HTML."""
     found = outcome(material)
     facts, blobs = _facts(material)
+    told = served or Served()
+    addresses = {"image": told.image, "marks": told.marks, "token": told.token, "note": told.note}
     return document(
         "page.html",
         facts={**facts, "accuracy": found["accuracy"], "why": why(material)},
         blobs=blobs,
-        served={"image": served.image, "marks": served.marks} if served else None,
-        script=served.script if served else "",
+        served=addresses if served else None,
+        nonce=told.nonce,
+        script=told.script,
+        style=told.style,
         name=material.path.resolve().name,
         dataset=material.data["name"],
         classes=material.class_names,

@@ -2,7 +2,8 @@
 const drawings = [];
 
 async function loadCharts() {
-  document.head.append(make("script", { textContent: await textOf("plotly") }));
+  const { nonce } = document.querySelector("script[type=module]"); // of a page that is served
+  document.head.append(make("script", { textContent: await textOf("plotly"), nonce }));
   themeListeners.push(() => drawings.forEach((redraw) => redraw()));
 }
 

@@ -44,6 +44,7 @@ function makeDetail(samples) {
   at("detail-close").addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("keydown", (event) => {
+    if (event.target.matches("input")) return; // arrows go along the text
     if (event.key === "ArrowLeft") step(-1);
     if (event.key === "ArrowRight") step(1);
   });
@@ -58,7 +59,10 @@ function thumbs(samples, list, open, { tabbable = true } = {}) {
     const button = make("button", { type: "button", className: `thumb${samples.high[i] ? " high" : ""}`, tabIndex: tabbable ? 0 : -1 }, lookOf(samples, i), caption);
     button.setAttribute("aria-label", saidOf(samples, i));
     button.addEventListener("click", () => open(i, list));
-    return make("li", {}, button);
+    const item = make("li", {}, button);
+    // A server may add to it, such as a mark.
+    document.dispatchEvent(new CustomEvent("tcsl:thumb", { detail: { position: i, index: samples.index(i), item } }));
+    return item;
   });
   return make("ul", { className: samples.asRows ? "thumbs rows" : "thumbs" }, ...items);
 }

@@ -1,19 +1,21 @@
-// The selection: a rectangle in the plane of the two scores, or everything. Counts and gallery follow it.
+// The selection: a rectangle in the plane of the two scores, what is marked, both, or everything. Counts and gallery follow it.
 function makeFilter(samples) {
   const ranges = { s: rangeOf(samples.s), c: rangeOf(samples.c) };
   const filter = {
     bounds: null, // [s0, s1, c0, c1]
+    only: null, // ones and zeros, such as which samples are marked
+    get active() { return Boolean(filter.bounds || filter.only); },
     ranges,
     inside: new Uint8Array(samples.rows).fill(1),
     size: samples.rows,
     listeners: [],
-    set(bounds) {
-      filter.bounds = bounds;
+    set(bounds, only = filter.only) {
+      Object.assign(filter, { bounds, only });
       const [s0, s1, c0, c1] = bounds ?? [-Infinity, Infinity, -Infinity, Infinity];
       const { s, c } = samples;
       let size = 0;
       for (let i = 0; i < samples.rows; i++) {
-        const within = s[i] >= s0 && s[i] <= s1 && c[i] >= c0 && c[i] <= c1;
+        const within = s[i] >= s0 && s[i] <= s1 && c[i] >= c0 && c[i] <= c1 && (!only || only[i] === 1);
         filter.inside[i] = within;
         size += within;
       }
@@ -75,12 +77,12 @@ function connectCounts(samples, filter) {
   }
   const update = () => {
     const whole = samples.rows < facts.n ? `${count(samples.rows)} samples in this page (of ${count(facts.n)})` : `${count(samples.rows)} samples`;
-    at("selected").textContent = filter.bounds ? `${count(filter.size)} of ${whole} selected (${percent(filter.size, samples.rows)})` : `All ${whole}`;
+    at("selected").textContent = filter.active ? `${count(filter.size)} of ${whole} selected (${percent(filter.size, samples.rows)})` : `All ${whole}`;
     for (const way of ways) {
       const selected = tally(way, samples.rows, filter.inside);
       way.lines.forEach(({ number, bar, total }, k) => {
-        number.textContent = filter.bounds ? `${count(selected[k])} of ${count(total)}` : count(total);
-        bar.style.width = `${total ? (100 * selected[k]) / (filter.bounds ? total : samples.rows) : 0}%`;
+        number.textContent = filter.active ? `${count(selected[k])} of ${count(total)}` : count(total);
+        bar.style.width = `${total ? (100 * selected[k]) / (filter.active ? total : samples.rows) : 0}%`;
       });
     }
   };
@@ -96,15 +98,12 @@ function tally({ names, of }, rows, inside) {
 
 function connectExport(samples, filter) {
   at("export").addEventListener("click", () => {
-    const cell = (text) => `"${String(text).replaceAll('"', '""')}"`;
-    const lines = ["id,index,class,tcsl_s,tcsl_c,g_high,chosen"];
+    const rows = [];
     for (let i = 0; i < samples.rows; i++) {
       if (!filter.inside[i]) continue;
-      lines.push([cell(samples.ids[i]), samples.index(i), cell(samples.className(i)), samples.s[i].toPrecision(4),
-        samples.c[i].toPrecision(4), samples.high[i], samples.chosen[i]].join(","));
+      const [s, c] = [samples.s[i], samples.c[i]].map((value) => Number(value.toPrecision(4)));
+      rows.push([samples.ids[i], samples.index(i), samples.className(i), s, c, samples.high[i], samples.chosen[i]]);
     }
-    const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }));
-    make("a", { href: url, download: "tcsl-selection.csv" }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 60000);
+    saveCsv("tcsl-selection.csv", ["id", "index", "class", "tcsl_s", "tcsl_c", "g_high", "chosen"], rows);
   });
 }

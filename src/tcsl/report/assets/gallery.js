@@ -60,7 +60,7 @@ function drawGallery(samples, filter, detail) {
       near: () => {
         const pairs = Object.keys(facts.near).map(Number).filter((i) => filter.inside[i]).sort((a, b) => samples.c[a] - samples.c[b]);
         return (k) => {
-          const every = only === "" && !filter.bounds ? 3 : 1; // some of each class, from easy to hard
+          const every = only === "" && !filter.active ? 3 : 1; // some of each class, from easy to hard
           const mine = pairs.filter((i) => samples.label[i] === k).filter((_, place) => place % every === 0);
           return mine.length ? [make("ul", { className: "pairs-of" }, ...mine.map((i) => pair(i, mine)))] : [nothing()];
         };
@@ -70,12 +70,15 @@ function drawGallery(samples, filter, detail) {
       const list = firstOf(name, classes, most);
       return (k) => [list(k).length ? thumbs(samples, list(k), detail.open, { tabbable: false }) : nothing()];
     }
+    const focused = [...strips.querySelectorAll(".thumb")].indexOf(document.activeElement);
     strips.replaceChildren(...classes.map((k) => strip(k, body(k))));
-    const first = strips.querySelector(".thumb");
+    const buttons = strips.querySelectorAll(".thumb");
+    const first = buttons[Math.min(Math.max(focused, 0), buttons.length - 1)];
     if (first) first.tabIndex = 0;
+    if (focused >= 0) first?.focus(); // what had the focus is gone
   }
 
-  const nothing = () => make("p", { className: "small" }, filter.bounds ? "None in the selection." : "None.");
+  const nothing = () => make("p", { className: "small" }, filter.active ? "None in the selection." : "None.");
   const side = (title, list) => make("div", {}, make("h4", {}, title), list.length ? thumbs(samples, list, detail.open, { tabbable: false }) : nothing());
   const pair = (i, mine) => make("li", {}, thumbs(samples, [i], () => detail.open(i, mine), { tabbable: false }), make("span", { className: "arrow", data: { "aria-hidden": "true" } }, "→"), thumbs(samples, facts.near[i], detail.open, { tabbable: false }));
   const sizes = new Uint32Array(facts.classes.length);
@@ -96,6 +99,7 @@ function drawGallery(samples, filter, detail) {
   let timer = 0;
   filter.listeners.push(() => { clearTimeout(timer); timer = setTimeout(draw, 60); });
   draw();
+  return { draw };
 }
 
 // One stop for the tab key; arrows go from picture to picture, up and down to the strip above and below.

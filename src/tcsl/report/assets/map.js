@@ -15,6 +15,7 @@ function waysToColour(samples) {
     chosen: two((i) => 1 - samples.chosen[i], ["in the coreset", "left out"], ["chosen", "out"]),
   };
   if (facts.groups) ways["true group"] = two((i) => samples.group[i], facts.groups);
+  if (samples.marked) ways.marked = two((i) => 1 - samples.marked[i], ["marked", "not marked"], ["high", "out"]);
   return ways;
 }
 
@@ -103,7 +104,7 @@ function mapNote(samples, drawn) {
 function showHover(samples, hover, i, { clientX, clientY }) {
   const group = samples.groupName(i);
   hover.replaceChildren(
-    ...(samples.hasLook(i) ? [lookOf(samples, i)] : []),
+    ...(samples.hasLook(i) ? [lookOf(samples, i, { full: !samples.asRows })] : []),
     make("b", {}, named(samples.className(i))),
     make("span", {}, `TCSL_s ${short(samples.s[i])} · TCSL_c ${short(samples.c[i])}`),
     make("span", {}, `${samples.high[i] ? "G_high" : "G_low"}, ${samples.chosen[i] ? "chosen" : "left out"}`),
@@ -111,10 +112,14 @@ function showHover(samples, hover, i, { clientX, clientY }) {
     make("span", {}, "id ", named(samples.ids[i])),
   );
   hover.hidden = false;
-  const { width, height } = hover.getBoundingClientRect();
-  const right = clientX + 18 + width < innerWidth ? clientX + 18 : clientX - width - 18;
-  hover.style.left = `${Math.max(8, right)}px`;
-  hover.style.top = `${Math.max(8, Math.min(clientY - height / 2, innerHeight - height - 8))}px`;
+  const place = () => {
+    const { width, height } = hover.getBoundingClientRect();
+    const right = clientX + 18 + width < innerWidth ? clientX + 18 : clientX - width - 18;
+    hover.style.left = `${Math.max(8, right)}px`;
+    hover.style.top = `${Math.max(8, Math.min(clientY - height / 2, innerHeight - height - 8))}px`;
+  };
+  place();
+  hover.querySelector("img")?.addEventListener("load", place); // only then its height is known
 }
 
 // The rectangle lies over the plot: in pixels while it is dragged, in the axes' units afterwards.

@@ -29,7 +29,8 @@ async function loadSamples() {
     picture,
     asRows: texts !== null,
     text: (i) => (texts && looks[i] >= 0 ? texts[looks[i]] : null),
-    hasLook: (i) => looks[i] >= 0,
+    hasLook: (i) => looks[i] >= 0 || Boolean(served.image),
+    marked: served.marks ? new Uint8Array(rows) : null,
     className: (i) => facts.classes[columns.label[i]],
     groupName: (i) => (columns.group ? facts.groups[columns.group[i]] : null),
     fullSize: (i) => (served.image ? served.image.replace("{index}", index(i)) : null),
@@ -47,12 +48,14 @@ function saidOf(samples, i) {
     samples.chosen[i] ? "in the coreset" : "left out"}, id ${samples.ids[i]}`;
 }
 
-// An image, a row's values, or a word on why there is neither.
+// An image, a row's values, or a word on why there is neither. Where one of thumbnail and full size fails, the other is shown.
 function lookOf(samples, i, { full = false } = {}) {
-  const url = (full && samples.fullSize(i)) || samples.picture(i);
-  if (url) {
-    const image = make("img", { src: url, alt: saidOf(samples, i), decoding: "async", draggable: false });
+  const urls = [samples.picture(i), samples.fullSize(i)].filter(Boolean);
+  if (full) urls.reverse();
+  if (urls.length) {
+    const image = make("img", { src: urls[0], alt: saidOf(samples, i), decoding: "async", draggable: false });
     image.addEventListener("load", () => image.classList.toggle("pixels", image.naturalWidth <= 48));
+    image.addEventListener("error", () => { if (urls.length > 1) image.src = urls[1]; }, { once: true });
     return image;
   }
   const text = samples.text(i);
