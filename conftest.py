@@ -43,3 +43,42 @@ def tcsl_command():
         return code, out.getvalue(), err.getvalue()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def fit_plainly():
+    """Return a function that trains a net on a feed as CB ERM does; it takes what else `fit` takes."""
+
+    def train(net, feed, settings, **how):
+        from tcsl.training.loop import fit, steps_of
+        from tcsl.training.weights import class_balanced
+
+        weights = class_balanced(feed.labels, feed.data.num_classes)
+        given = {"stage": "test", "seed": 0, "steps": steps_of(len(feed), settings), "log_weights": weights}
+        return fit(net, feed, settings, **given | how)
+
+    return train
+
+
+@pytest.fixture
+def stopped_and_resumed(tmp_path):
+    """Return a function that stops a training in an epoch and returns what it gives when it goes on.
+
+    The training is a function of the seed of its initial weights, a checkpoint and a report. It goes on with other
+    weights, which must not matter.
+    """
+
+    def run(train, *, stop_in):
+        from tcsl.training.checkpoint import Checkpoint
+
+        checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
+
+        def stop(epoch):
+            if epoch.epoch == stop_in:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(0, checkpoint=checkpoint, report=stop)
+        return train(9, checkpoint=checkpoint)
+
+    return run

@@ -10,11 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import tcsl
+from tcsl.data.convert import as_dataset
 from tcsl.data.dataset import make_dataset
 from tcsl.data.groups import make_groups
 from tcsl.errors import InputError
+from tcsl.report.densities import density, positive
 from tcsl.report.keep import keep_samples
 from tcsl.report.material import read_material
 from tcsl.report.neighbours import nearest_chosen
@@ -24,8 +27,9 @@ from tcsl.report.page import Served, page, write_page
 from tcsl.report.room import page_limit, thumbnails_room
 from tcsl.report.shown import by_importance, choose_shown, ease
 from tcsl.report.thumbnails import pixels_of, thumbnails
-from tcsl.report.why import composition, density
+from tcsl.report.why import spread, why
 from tcsl.statistics import wilson
+from tcsl.training.nets import build_net
 
 NAMES = ("<script>alert(1)</script>", "\"quoted\" & 'single' </script><!--", "\u202egnorw", "x" * 300)
 
@@ -84,7 +88,29 @@ def test_a_run_ends_with_its_page(run):
     assert columns["high"].astype(bool).tolist() == scores.g_high.tolist()
     assert np.flatnonzero(columns["chosen"]).tolist() == run.coreset.indices.tolist()
     assert columns["shown"].tolist() == list(range(len(scores)))  # every sample has its thumbnail
-    assert "EL2N" in _facts(html)["why"]["densities"]
+    assert list(_facts(html)["why"]["densities"]) == ["TCSL_s", "TCSL_c", "EL2N"]
+
+
+def test_without_early_nets_el2n_is_that_of_the_biased_model_and_nothing_is_trained_for_it(tmp_path):
+    data = (np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32), np.arange(60) % 3)
+    how = {"settings": {"train.epochs": 4}, "methods": ["tcsl_cs"], "out": tmp_path / "run"}
+    run = tcsl.debias(data, 0.5, **how)
+    assert list(_facts(run.page.read_text())["why"]["densities"]) == ["TCSL_s", "TCSL_c", "EL2N of the biased model"]
+    stored = load_file(run.path / "checkpoints" / "biased.safetensors")
+    net = build_net("auto", as_dataset(data), seed=0)
+    net.load_state_dict({name.removeprefix("net."): value for name, value in stored.items() if name != "curves"})
+    with torch.no_grad():
+        logits = net.eval()(torch.from_numpy(data[0])).double().numpy()
+    wrong = np.exp(logits) / np.exp(logits).sum(1, keepdims=True) - np.eye(3)[data[1]]
+    kept = pl.read_parquet(run.path / "samples.parquet")
+    assert "el2n" not in kept.columns
+    np.testing.assert_allclose(kept["el2n_biased"], np.sqrt((wrong**2).sum(1)), rtol=1e-4)
+    trained = (run.path / "metrics.jsonl").read_bytes()
+    for name in ("samples.parquet", "report.html", "checkpoints/biased.safetensors"):
+        (run.path / name).unlink()
+    again = tcsl.debias(data, 0.5, **how, resume=True)
+    assert list(_facts(again.page.read_text())["why"]["densities"]) == ["TCSL_s", "TCSL_c"]
+    assert (run.path / "metrics.jsonl").read_bytes() == trained
 
 
 def test_thumbnails_in_the_page_are_the_samples(run):
@@ -291,6 +317,7 @@ def test_pixels_of_floats_and_greys():
         assert pixels_of(inputs)(0).tolist() == bytes_[0, 0].tolist()
     stretched = pixels_of(torch.tensor([[[-1.0, 0.0], [0.5, 1.0]]]))(0)
     assert stretched.tolist() == [[0, 128], [191, 255]]
+    assert pixels_of(torch.full((1, 2, 2), -3.0))(0).tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_page_of_more_samples_than_points_has_a_density_and_keeps_its_limit(run, tmp_path, monkeypatch):
@@ -311,18 +338,24 @@ def test_room_shrinks_with_the_ids_and_never_below_a_million():
 
 
 def test_composition_counts_everyone_and_the_coreset(run):
-    for part in composition(read_material(run.path)):
+    parts = why(read_material(run.path))["composition"]
+    assert [part["by"] for part in parts] == ["class", "cluster", "tenth of TCSL_c", "group"]
+    for part in parts:
         assert sum(part["all"]) == len(run.scores)
         assert sum(part["coreset"]) == len(run.coreset)
 
 
-def test_densities_integrate_to_one():
+def test_parts_have_the_density_of_the_figures_and_few_samples_are_points():
     rng = np.random.default_rng(0)
-    values = rng.normal(10, 1, 4000).astype(np.float32)
-    made = density(values, {"all": np.ones(4000, bool)})
-    from scipy.integrate import trapezoid
-
-    assert trapezoid(made["parts"]["all"], made["grid"]) == pytest.approx(1, abs=0.01)
+    values = rng.gamma(2.0, 1.0, 4000).astype(np.float32)
+    made = spread(values, {"all": values > 0, "few": np.arange(4000) < 5, "nobody": values < 0})
+    at, height = density(positive(values))
+    parts = made["parts"]
+    assert made["ends"] == [values.min(), values.max()]
+    assert parts["all"]["x"] == pytest.approx(at, rel=1e-3)
+    assert parts["all"]["y"] == pytest.approx(height / height.max(), rel=1e-3)
+    assert parts["few"] == {"x": pytest.approx(values[:5], rel=1e-3)}
+    assert list(parts) == ["all", "few"]
 
 
 def test_columns_of_every_kind_come_back():
@@ -345,5 +378,5 @@ def test_kept_samples_are_the_same_again(run, tmp_path):
     copy = shutil.copytree(run.path, tmp_path / "run")
     data = load_dataset(RunFolder.find(run.path).settings(), only_train=True).train
     el2n = pl.read_parquet(copy / "samples.parquet")["el2n"].to_numpy()
-    keep_samples(data, copy, seed=0, el2n=el2n)
+    keep_samples(data, copy, seed=0, el2n={"el2n": el2n})
     assert (copy / "samples.parquet").read_bytes() == (run.path / "samples.parquet").read_bytes()

@@ -103,16 +103,14 @@ def test_an_error_in_turns_names_its_seed(tmp_path):
         _run_in_turns(_run_one, settings, {3: tmp_path / "run"}, 2, None)
 
 
-def test_trainings_in_turns_end_as_they_do_alone():
+def test_trainings_in_turns_end_as_they_do_alone(fit_plainly):
     """Different seeds side by side: the same bytes as one after the other."""
     import torch
 
     from tcsl.config import DeviceSettings
     from tcsl.training.device import choose
     from tcsl.training.feed import Feed
-    from tcsl.training.loop import fit, steps_of
     from tcsl.training.nets import build_net
-    from tcsl.training.weights import class_balanced
 
     generator = torch.Generator().manual_seed(0)
     data = as_dataset((torch.randn(60, 5, generator=generator), torch.arange(60) % 3))
@@ -121,15 +119,7 @@ def test_trainings_in_turns_end_as_they_do_alone():
 
     def training(seed):
         def work():
-            net = fit(
-                build_net("mlp", data, seed=seed),
-                feed,
-                settings,
-                stage="test",
-                steps=steps_of(60, settings),
-                seed=seed,
-                log_weights=class_balanced(feed.labels, 3),
-            )
+            net = fit_plainly(build_net("mlp", data, seed=seed), feed, settings, seed=seed)
             return torch.cat([p.detach().flatten() for p in net.parameters()])
 
         return work

@@ -7,7 +7,7 @@
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
     predictions.parquet  id and label of each held-out sample, and what each model predicts of it
-    samples.parquet    thumbnails or values of samples, and the chosen ones nearest to some left out: for the page
+    samples.parquet    thumbnails or values of samples, the chosen ones nearest to some left out, EL2N: for the page
     groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run
     checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)

@@ -10,12 +10,9 @@ from tcsl.scoring.aum import aum
 from tcsl.scoring.forgetting import forgetting
 from tcsl.scoring.watched import train_watched
 from tcsl.seeds import derive
-from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.objective import Batch, margin
 from tcsl.training.recording import LossCurves, LossSum
-from tcsl.training.weights import class_balanced
 
 CPU = torch.device("cpu")
 
@@ -111,44 +108,23 @@ def test_forgetting_and_aum_against_a_plain_loop(rows_feed, margins_of):
     assert found.tolist() == pytest.approx([-sum(row) / 8 for row in margins], rel=1e-3, abs=1e-4)
 
 
-def test_the_sum_of_margins_is_that_of_their_curves(rows_feed, settings, margins_of):
+def test_the_sum_of_margins_is_that_of_their_curves(rows_feed, settings, margins_of, fit_plainly):
     """Any recorder takes any measure."""
     feed = rows_feed()
     net = build_net("mlp", feed.data, seed=0)
     total = LossSum(len(feed), CPU)
-    train = settings().train
-    fit(
-        copy.deepcopy(net),
-        feed,
-        train,
-        stage="margins",
-        steps=steps_of(len(feed), train),
-        seed=3,
-        log_weights=class_balanced(feed.labels, 3),
-        recorder=total,
-        measure=margin,
-    )
+    how = {"stage": "margins", "seed": 3, "recorder": total, "measure": margin}
+    fit_plainly(copy.deepcopy(net), feed, settings().train, **how)
     torch.testing.assert_close(total.mean(8), -aum(margins_of(net, feed)))
 
 
-def test_measuring_does_not_change_the_training(rows_feed, settings):
+def test_measuring_does_not_change_the_training(rows_feed, settings, fit_plainly):
     feed = rows_feed()
-    nets, train = [], settings().train
+    nets = []
     for measure in (None, margin):
-        net = build_net("mlp", feed.data, seed=0)
         curves = LossCurves(len(feed), 8, CPU)
-        fit(
-            net,
-            feed,
-            train,
-            stage="same",
-            steps=steps_of(len(feed), train),
-            seed=3,
-            log_weights=class_balanced(feed.labels, 3),
-            recorder=curves,
-            measure=measure,
-        )
-        nets.append(net)
+        net = build_net("mlp", feed.data, seed=0)
+        nets.append(fit_plainly(net, feed, settings().train, recorder=curves, measure=measure))
     assert all(torch.equal(a, b) for a, b in zip(*(net.parameters() for net in nets), strict=True))
 
 
@@ -160,16 +136,10 @@ def test_margins_recorded_in_evaluation_are_those_after_the_epoch(rows_feed, set
         torch.testing.assert_close(margins[:, -1], margin(net(feed.inputs), batch_of(feed.labels.tolist())))
 
 
-def test_resumed_margins_are_the_same_bytes(tmp_path, rows_feed, margins_of):
+def test_resumed_margins_are_the_same_bytes(rows_feed, margins_of, stopped_and_resumed):
     feed = rows_feed()
-    whole = margins_of(build_net("mlp", feed.data, seed=0), feed)
-    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
 
-    def stop(epoch):
-        if epoch.epoch == 5:
-            raise KeyboardInterrupt
+    def train(seed, **how):
+        return margins_of(build_net("mlp", feed.data, seed=seed), feed, **how)
 
-    with pytest.raises(KeyboardInterrupt):
-        margins_of(build_net("mlp", feed.data, seed=0), feed, checkpoint=checkpoint, report=stop)
-    again = margins_of(build_net("mlp", feed.data, seed=9), feed, checkpoint=checkpoint)
-    assert torch.equal(whole, again)
+    assert torch.equal(train(0), stopped_and_resumed(train, stop_in=5))

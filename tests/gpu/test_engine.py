@@ -10,21 +10,11 @@ from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import TcslWarning
 from tcsl.selection.coreset import coreset_from_scores
-from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import choose
 from tcsl.training.engine import COMPILE_PAYS, engine_of
 from tcsl.training.feed import Feed
-from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.recording import LossCurves
-from tcsl.training.weights import class_balanced
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
-    ),
-]
 
 SMALL = {"train.epochs": 10, "score.biased_epochs": 4, "train.lr": 0.01, "train.batch_size": 32, "select.ratio": 0.2}
 
@@ -63,38 +53,26 @@ def test_the_same_seed_gives_the_same_bytes(engine):
     assert first.digest == second.digest
 
 
-def train(net, feed, *, epochs=6, checkpoint=None, report=None):
-    settings = TrainSettings(epochs=epochs, batch_size=32, lr=0.01)
-    curves = LossCurves(len(feed), epochs, feed.hardware.device)
-    fit(
-        net,
-        feed,
-        settings,
-        stage="test",
-        steps=steps_of(len(feed), settings),
-        seed=0,
-        log_weights=class_balanced(feed.labels, 10),
-        recorder=curves,
-        checkpoint=checkpoint,
-        report=report,
-    )
-    return curves.table
+@pytest.fixture
+def losses_of(fit_plainly):
+    """Return a function from a net and a feed to the losses of its training."""
+
+    def train(net, feed, **how):
+        curves = LossCurves(len(feed), 6, feed.hardware.device)
+        fit_plainly(net, feed, TrainSettings(epochs=6, batch_size=32, lr=0.01), recorder=curves, **how)
+        return curves.table
+
+    return train
 
 
 @pytest.mark.parametrize("engine", ["captured", "compiled"])
-def test_resume_ends_with_the_same_bytes(engine, tmp_path):
+def test_resume_ends_with_the_same_bytes(engine, losses_of, stopped_and_resumed):
     feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
-    whole = train(build_net("torchvision:resnet18", feed.data, seed=0), feed)
-    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
 
-    def stop(epoch):
-        if epoch.epoch == 4:
-            raise KeyboardInterrupt
+    def train(seed, **how):
+        return losses_of(build_net("torchvision:resnet18", feed.data, seed=seed), feed, **how)
 
-    with pytest.raises(KeyboardInterrupt):
-        train(build_net("torchvision:resnet18", feed.data, seed=0), feed, checkpoint=checkpoint, report=stop)
-    again = train(build_net("torchvision:resnet18", feed.data, seed=9), feed, checkpoint=checkpoint)
-    assert torch.equal(whole, again)
+    assert torch.equal(train(0), stopped_and_resumed(train, stop_in=4))
 
 
 @pytest.mark.parametrize("engine", ["plain", "captured", "compiled"])
@@ -122,7 +100,7 @@ def test_a_chosen_epoch_is_what_training_to_it_gives(engine, tmp_path):
         assert torch.equal(kept, other)
 
 
-def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said():
+def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said(losses_of):
     class Asking(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -133,13 +111,13 @@ def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said():
 
     feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="captured")))
     plain = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="plain")))
-    expected = train(build_net(lambda classes: Asking(), plain.data, seed=0), plain)
+    expected = losses_of(build_net(lambda classes: Asking(), plain.data, seed=0), plain)
     with pytest.warns(TcslWarning, match=r"cannot be captured as a CUDA graph.*device.engine=plain"):
-        found = train(build_net(lambda classes: Asking(), feed.data, seed=0), feed)
+        found = losses_of(build_net(lambda classes: Asking(), feed.data, seed=0), feed)
     assert torch.equal(expected, found)
 
 
-def test_a_net_with_dropout_is_run_step_by_step():
+def test_a_net_with_dropout_is_run_step_by_step(losses_of):
     """Its random numbers are drawn anew in every step, and the same seed draws the same ones."""
 
     def factory(classes):
@@ -148,7 +126,7 @@ def test_a_net_with_dropout_is_run_step_by_step():
     tables = {}
     for engine in ("plain", "captured"):
         feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
-        tables[engine] = train(build_net(factory, feed.data, seed=0), feed)
+        tables[engine] = losses_of(build_net(factory, feed.data, seed=0), feed)
     assert torch.equal(tables["plain"], tables["captured"])
 
 

@@ -1,5 +1,7 @@
 """What only a GPU can show. Run with `pytest -m gpu` on a machine with CUDA."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,21 +12,12 @@ from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import InputError
 from tcsl.scoring.separation import separation
-from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import choose
 from tcsl.training.feed import Feed
-from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.objective import cross_entropy
 from tcsl.training.recording import LossCurves
-from tcsl.training.weights import class_balanced, class_update
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
-    ),
-]
+from tcsl.training.weights import class_update
 
 SMALL = {"train.epochs": 10, "score.biased_epochs": 4, "train.lr": 0.01, "train.batch_size": 32}
 
@@ -61,27 +54,20 @@ def test_the_weight_update_gives_the_same_bytes_every_time():
     assert all(torch.equal(first, class_update(losses, labels, 3)) for _ in range(20))
 
 
-def train(feed, *, objective=cross_entropy, after_epoch=None, report=None, checkpoint=None, seed=0):
-    settings = TrainSettings(epochs=3, batch_size=32, lr=0.01, augment="crop+flip")
-    curves = LossCurves(len(feed), 3, feed.hardware.device)
-    net = fit(
-        build_net("small_cnn", feed.data, seed=seed),
-        feed,
-        settings,
-        stage="test",
-        steps=steps_of(len(feed), settings),
-        seed=0,
-        log_weights=class_balanced(feed.labels, 10),
-        objective=objective,
-        recorder=curves,
-        after_epoch=after_epoch,
-        report=report,
-        checkpoint=checkpoint,
-    )
-    return net, curves.table
+@pytest.fixture
+def train(fit_plainly):
+    """Return a function that trains a net on a feed and returns it with its losses."""
+
+    def run(feed, seed=0, **how):
+        settings = TrainSettings(epochs=3, batch_size=32, lr=0.01, augment="crop+flip")
+        curves = LossCurves(len(feed), 3, feed.hardware.device)
+        net = fit_plainly(build_net("small_cnn", feed.data, seed=seed), feed, settings, recorder=curves, **how)
+        return net, curves.table
+
+    return run
 
 
-def test_nothing_waits_for_the_device_inside_an_epoch():
+def test_nothing_waits_for_the_device_inside_an_epoch(train):
     feed = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda", engine="plain")))
     assert feed.inputs.dtype == torch.uint8
     batches = []
@@ -111,7 +97,7 @@ def test_the_separation_waits_for_nothing_and_is_that_of_the_cpu():
     assert float(found) == pytest.approx(float(separation(losses)), abs=1e-6)
 
 
-def test_the_peak_memory_is_that_of_the_stage():
+def test_the_peak_memory_is_that_of_the_stage(train):
     feed, events = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda"))), []
     before = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")  # 1 GB, gone before the stage begins
     del before
@@ -119,18 +105,10 @@ def test_the_peak_memory_is_that_of_the_stage():
     assert all(0 < event.memory < 1 << 30 for event in events)
 
 
-def test_resume_on_a_gpu_ends_with_the_same_bytes(tmp_path):
+def test_resume_on_a_gpu_ends_with_the_same_bytes(train, stopped_and_resumed):
     feed = Feed.of(load(0, per_class=40).train, choose(DeviceSettings(device="cuda")))
     whole, curves = train(feed)
-    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
-
-    def stop(epoch):
-        if epoch.epoch == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(feed, checkpoint=checkpoint, report=stop)
-    resumed, again = train(feed, checkpoint=checkpoint, seed=9)
+    resumed, again = stopped_and_resumed(partial(train, feed), stop_in=3)
     assert torch.equal(curves, again)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)

@@ -13,13 +13,6 @@ from tcsl.training.feed import Feed
 from tcsl.training.nets import build_net
 from tcsl.training.objective import margin
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available(), reason="needs a CUDA GPU: run `pytest -m gpu` on a machine with one"
-    ),
-]
-
 
 @pytest.fixture(autouse=True)
 def repeatable(monkeypatch):

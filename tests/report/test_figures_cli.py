@@ -44,7 +44,7 @@ def others(tmp_path_factory):
         ("nowhere", "is not a run folder: it has no config.toml"),
         ("seeds", "holds several seeds: name one of them, such as"),
         ("unfinished", "is not finished: go on with the same command and --resume"),
-        ("plain", "has no scores, and they are what figures show: run with the method tcsl_cs"),
+        ("plain", "has no scores.parquet, which figures cannot do without: only a run with the method tcsl_cs"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_clear_line(others, tcsl_command, name, message):

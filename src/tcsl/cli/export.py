@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from tcsl.cli import options
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 
@@ -21,7 +22,7 @@ _MARKED: dict[str, Only] = {"hub": "coreset", "csv": "all", "fiftyone": "all"}  
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: options.Run,
     ids: Annotated[Path | None, typer.Option(help="The coreset's ids, one a line.", show_default=False)] = None,
     table: Annotated[
         Path | None,

@@ -12,7 +12,7 @@ from tcsl.cli.options import print_json
 
 
 def figures(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run, of one seed.", show_default=False)],
+    run: options.Run,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the figures; RUN/figures by default.", show_default=False)
     ] = None,

@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tcsl.config import Settings, parse_override, resolve
 from tcsl.data.source import source_name
 from tcsl.errors import InputError
+
+if TYPE_CHECKING:
+    from tcsl.data.dataset import Splits
 
 Dataset = Annotated[
     str,
@@ -24,6 +27,7 @@ Dataset = Annotated[
         show_default=False,
     ),
 ]
+Run = Annotated[Path, typer.Argument(help="The folder of a finished run, of one seed.", show_default=False)]
 Root = Annotated[
     Path | None,
     typer.Option(
@@ -116,6 +120,17 @@ def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:
     if "data.root" in given:
         given["data.root"] = str(given["data.root"])
     return dict(parse_override(text) for text in set_ or []) | given
+
+
+def read_data(settings: Settings, logger: list[str] | None, *, quiet: bool, only_train: bool = False) -> Splits:
+    """Read the data of a command that trains, with a bar; a logger that cannot work is said before."""
+    from tcsl.loggers.base import check_loggers
+    from tcsl.progress import reading
+    from tcsl.running import load_dataset
+
+    check_loggers(logger or ())
+    with reading(quiet=quiet) as progress:
+        return load_dataset(settings, progress, only_train=only_train)
 
 
 def print_json(value: Any) -> None:

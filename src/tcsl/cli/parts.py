@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tcsl.cli import options
-from tcsl.cli.options import print_json, resumable, settings_from
+from tcsl.cli.options import print_json, read_data, resumable, settings_from
 from tcsl.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,14 +48,10 @@ def score(
         data__on_bad=on_bad,
     )
     from tcsl import api
-    from tcsl.loggers.base import check_loggers
     from tcsl.pipeline import scoring_steps
-    from tcsl.progress import ProgressBars, reading
-    from tcsl.running import load_dataset
+    from tcsl.progress import ProgressBars
 
-    check_loggers(logger or ())
-    with reading(quiet=quiet) as progress:
-        data = load_dataset(settings, progress, only_train=True).train
+    data = read_data(settings, logger, quiet=quiet, only_train=True).train
     with resumable(out), ProgressBars({settings.seed: scoring_steps(settings, len(data))}, quiet=quiet) as bars:
         scores = api.score(
             data,
@@ -112,16 +108,12 @@ def train(
         data__on_bad=on_bad,
     )
     from tcsl import api
-    from tcsl.loggers.base import check_loggers
     from tcsl.model_selection import judging_steps
     from tcsl.pipeline import final_stage
-    from tcsl.progress import ProgressBars, reading
-    from tcsl.running import load_dataset
+    from tcsl.progress import ProgressBars
     from tcsl.scores import Coreset
 
-    check_loggers(logger or ())
-    with reading(quiet=quiet) as progress:
-        splits = load_dataset(settings, progress)
+    splits = read_data(settings, logger, quiet=quiet)
     kept = None if coreset is None else Coreset.load(coreset)
     n = len(splits.train)
     plan = judging_steps(settings, n) | final_stage("final")(settings, n)
@@ -143,7 +135,7 @@ def train(
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.", show_default=False)],
+    run: options.Run,
     view: Annotated[str, typer.Option(help="x (the inputs), or a view of the data: core (x^c), spurious (x^s).")] = "x",
     as_json: options.Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tcsl.cli import options
-from tcsl.cli.options import print_json, resumable, settings_from
+from tcsl.cli.options import print_json, read_data, resumable, settings_from
 from tcsl.errors import InputError
 
 
@@ -70,16 +70,13 @@ def run(
         seed=seed,
     )
     from tcsl.bench.seeds import run_seeds, summarise_results
-    from tcsl.loggers.base import check_loggers
-    from tcsl.progress import ProgressBars, reading
+    from tcsl.progress import ProgressBars
     from tcsl.registry import METHODS
-    from tcsl.running import default_path, load_dataset, planned_stages, run_splits
+    from tcsl.running import default_path, planned_stages, run_splits
 
     for name in settings.methods:
         METHODS.get(name)  # a name that does not exist is said before the data are read
-    check_loggers(logger or ())
-    with reading(quiet=quiet) as progress:
-        splits = load_dataset(settings, progress)
+    splits = read_data(settings, logger, quiet=quiet)
     plan = planned_stages(settings, len(splits.train))
     path = out if out is not None else default_path(settings, splits.train, seeds=seeds)
     first = settings.seed

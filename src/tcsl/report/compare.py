@@ -12,12 +12,12 @@ import numpy as np
 
 from tcsl.errors import InputError
 from tcsl.files import write_atomic
+from tcsl.report.curves import bands
 from tcsl.report.document import Blob, document
 from tcsl.report.material import Material, read_material
 from tcsl.report.outcome import outcome
 from tcsl.report.pack import pack_columns, rounded
 from tcsl.report.shown import by_importance
-from tcsl.report.why import bands
 from tcsl.types import AnyArray
 
 _POINTS = 40_000  # of all maps together
@@ -61,9 +61,7 @@ def comparison(materials: Sequence[Material], place: Path) -> str:
                 "n": len(scores),
                 "drawn": len(drawn),
                 "range": [float(scores.tcsl_s.max()), float(scores.tcsl_c.max())],
-                "curves": {
-                    part: bands(scores.curves[of]) for part, of in (("G_high", high), ("G_low", ~high)) if of.any()
-                },
+                "curves": {part: made.round(6).tolist() for part, made in bands(scores.curves, high).items()},
                 "accuracy": found[k]["accuracy"] and found[k]["accuracy"]["rows"],
             }
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tcsl.report.composition import Composition
 from tcsl.report.style import (
     BLUE,
     CLUSTERS,
@@ -26,19 +27,10 @@ from tcsl.report.style import (
     styled,
 )
 from tcsl.statistics import wilson
-from tcsl.types import IntArray
 
 _MOST = 24  # rows of a panel
 _ROW, _BETWEEN = 0.185, 3.5  # inches; the rows that title and axis of a panel take
 _LOOKS = tuple(zip((MUTED, GREEN, PURPLE, ORANGE, SKY, BLUE, VERMILLION), "oDs^vPX", strict=True))
-
-
-class Composition(NamedTuple):
-    """How many samples of each kind there are in the full set and in the coreset."""
-
-    names: Sequence[str]
-    full: IntArray
-    kept: IntArray
 
 
 @styled

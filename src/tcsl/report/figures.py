@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from tcsl.report.curves import bands
+from tcsl.report.densities import FEW, density, positive
 from tcsl.report.style import CLUSTERS, INK, RULE, TITLES, legend_above, named, new_figure, styled
 from tcsl.types import AnyArray, BoolArray, DoubleArray, FloatArray, IntArray
 
 _MOST_POINTS = 2_000  # that an SVG draws one by one; more are a picture in it
 _MOST_GROUPS = 24
-_FEW = 20  # samples of a group that are drawn one by one: a density would show what is not there
 _SHAPES = {"G_low": "o", "G_high": "^"}
 _LINES = {"G_low": "-", "G_high": "--"}
 _LABELS = {"tcsl_s": "mean loss of the biased model", "tcsl_c": "mean loss of the core model"}
@@ -38,7 +39,7 @@ def map_figure(tcsl_s: FloatArray, tcsl_c: FloatArray, g_high: BoolArray, chosen
     figure = new_figure(4.8, 3.65)
     axes = figure.add_subplot()
     n = len(tcsl_s)
-    x, y = _positive(tcsl_s), _positive(tcsl_c)
+    x, y = positive(tcsl_s), positive(tcsl_c)
     size = float(np.clip(12 * (1_500 / n) ** 0.5, 1.5, 12))
     faint = float(np.clip(0.4 * (5_000 / n) ** 0.3, 0.1, 0.4))  # so that many points show where they are dense
     kept = np.zeros(n, np.bool_) if chosen is None else chosen
@@ -86,11 +87,12 @@ def curves_figure(curves: FloatArray, g_high: BoolArray) -> Figure:
     # A single epoch would have no width.
     across = epochs if len(epochs) > 1 else np.array([0.8, 1.2])
     handles = []
+    found = bands(curves, g_high)
     for cluster, inside in _clusters(g_high):
-        if not inside.any():
+        if cluster not in found:
             continue
         colour, shape = CLUSTERS[cluster], _SHAPES[cluster]
-        low, quarter, median, three, high = np.percentile(curves[inside], [10, 25, 50, 75, 90], axis=0)
+        low, quarter, median, three, high = found[cluster]
         for bottom, top in ((low, high), (quarter, three)):
             axes.fill_between(across, bottom, top, color=colour, alpha=0.2, linewidth=0)
         marks = shape if len(epochs) <= 30 else None
@@ -108,11 +110,11 @@ def curves_figure(curves: FloatArray, g_high: BoolArray) -> Figure:
 
 @styled
 def densities_figure(scores: Mapping[str, AnyArray], g_high: BoolArray) -> Figure:
-    """Draw the density of each score in either cluster, each area one.
+    """Draw the density of each score in either cluster, each as high as the other: where, not how many.
 
     Parameters
     ----------
-    scores : by name (tcsl_s, tcsl_c, el2n), (n,) each
+    scores : by name, as in `Material.measures`, (n,) each
     g_high : (n,)
 
     >>> values = np.array([0.1, 0.2, 2.0, 3.0])
@@ -122,25 +124,26 @@ def densities_figure(scores: Mapping[str, AnyArray], g_high: BoolArray) -> Figur
     figure = new_figure(2.6 * len(scores) + 0.2, 2.3)
     for place, (name, values) in enumerate(scores.items()):
         axes = figure.add_subplot(1, len(scores), place + 1)
-        positive = _positive(values)
+        known = positive(values)
         for cluster, inside in _clusters(g_high):
-            colour, part = CLUSTERS[cluster], positive[inside]
-            if len(part) < _FEW:
+            colour, part = CLUSTERS[cluster], known[inside]
+            if len(part) < FEW:
                 axes.plot(part, np.zeros(len(part)), _SHAPES[cluster], color=colour, markersize=4, clip_on=False)
                 continue
-            at, height = density(np.log10(part))
-            axes.fill_between(10**at, height, color=colour, alpha=0.25, linewidth=0)
-            axes.plot(10**at, height, color=colour, linestyle=_LINES[cluster])
-        _score_axis(axes, positive, name)
+            at, height = density(part)
+            scaled = height / height.max()
+            axes.fill_between(at, scaled, color=colour, alpha=0.25, linewidth=0)
+            axes.plot(at, scaled, color=colour, linestyle=_LINES[cluster])
+        _score_axis(axes, known, name)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.set_ylim(bottom=0)
         if place == 0:
-            axes.set_ylabel("density, each of area 1")
+            axes.set_ylabel("density, each to one height")
     handles = []
     for cluster, inside in _clusters(g_high):
         n = int(inside.sum())
-        shape, line = (_SHAPES[cluster], "none") if n < _FEW else ("none", _LINES[cluster])
+        shape, line = (_SHAPES[cluster], "none") if n < FEW else ("none", _LINES[cluster])
         handles.append(_marker(f"{TITLES[cluster]}, {n:,}", shape, CLUSTERS[cluster], line=line))
     legend_above(figure.axes[0], handles, columns=2)
     return figure
@@ -154,7 +157,7 @@ def group_densities_figure(
 
     Parameters
     ----------
-    scores : by name (tcsl_s, tcsl_c, el2n), (n,) each
+    scores : by name, as in `Material.measures`, (n,) each
     g_high : (n,)
     group : (n,) indices into `names`; of many groups, the largest are drawn
 
@@ -172,10 +175,10 @@ def group_densities_figure(
     figure = new_figure(2.4 * len(scores) + 1.8, 0.28 * rows + 0.9)
     for place, (name, values) in enumerate(scores.items()):
         axes = figure.add_subplot(1, len(scores), place + 1)
-        positive = _positive(values)
+        known = positive(values)
         for row, i in enumerate(reversed(shown)):
-            _ridge(axes, positive[group == i], row, colours[i])
-        _score_axis(axes, positive, name)
+            _ridge(axes, known[group == i], row, colours[i])
+        _score_axis(axes, known, name)
         axes.xaxis.grid(True)
         axes.set_ylim(-0.1, rows + 0.45)
         axes.spines["left"].set_visible(False)
@@ -193,44 +196,17 @@ def group_densities_figure(
 
 def _ridge(axes: Axes, values: DoubleArray, row: int, colour: str) -> None:
     """Draw one group: its density, or its samples where they are too few for one."""
-    if len(values) < _FEW:
+    if len(values) < FEW:
         axes.plot(values, [row + 0.2] * len(values), "o", color=colour, markersize=3, alpha=0.7, markeredgewidth=0)
         axes.axhline(row, color=RULE, linewidth=0.5)
         return
-    at, height = density(np.log10(values))
+    at, height = density(values)
     top = row + 0.95 * height / height.max()
-    axes.fill_between(10**at, row, top, facecolor=(colour, 0.35), edgecolor=colour, linewidth=0.8, zorder=2)
-
-
-def density(values: DoubleArray, cells: int = 200) -> tuple[DoubleArray, DoubleArray]:
-    """Return a Gaussian kernel density with Silverman's width: where (cells,), and how dense (cells,), of area one.
-
-    Values are counted in cells and the counts smoothed, which takes the same time for any number of them.
-
-    >>> at, height = density(np.array([0.0, 1.0, 2.0]))
-    >>> round(float(height.sum() * (at[1] - at[0])), 3)
-    1.0
-    """
-    from scipy.ndimage import gaussian_filter1d
-
-    quarters = np.subtract(*np.percentile(values, [75, 25])) / 1.349
-    spread = min(float(values.std()), float(quarters)) or float(values.std())
-    width = max(0.9 * spread * len(values) ** -0.2, 0.01)  # equal values are a narrow peak
-    low, high = float(values.min()) - 4 * width, float(values.max()) + 4 * width
-    counts, edges = np.histogram(values, bins=cells, range=(low, high))
-    step = (high - low) / cells
-    smooth = gaussian_filter1d(counts / (len(values) * step), width / step, mode="constant")
-    return (edges[:-1] + edges[1:]) / 2, np.asarray(smooth, np.float64)
+    axes.fill_between(at, row, top, facecolor=(colour, 0.35), edgecolor=colour, linewidth=0.8, zorder=2)
 
 
 def _clusters(g_high: BoolArray) -> tuple[tuple[str, BoolArray], tuple[str, BoolArray]]:
     return ("G_low", ~g_high), ("G_high", g_high)
-
-
-def _positive(values: AnyArray) -> DoubleArray:
-    """Return scores for a logarithmic axis: a score of zero stands where the smallest other one does."""
-    least = float(values.min(where=values > 0, initial=np.inf))
-    return np.maximum(np.asarray(values, np.float64), least if np.isfinite(least) else 1.0)
 
 
 def _marker(label: str, shape: str, colour: str, *, edge: str = "none", line: str = "none") -> Line2D:
@@ -239,7 +215,8 @@ def _marker(label: str, shape: str, colour: str, *, edge: str = "none", line: st
 
 
 def _score_axis(axes: Axes, values: DoubleArray, name: str) -> None:
-    axes.set(xscale="log", xlabel=TITLES[name])
+    pad = (values.max() / values.min()) ** 0.08
+    axes.set(xscale="log", xlabel=TITLES[name], xlim=(values.min() / (1.05 * pad), values.max() * 1.05 * pad))
     _plain_ticks(axes.xaxis, values)
 
 

@@ -14,7 +14,7 @@ FILES = {
     "metrics.jsonl": "one line an epoch (JSON lines)",
     "scores.parquet": "id, label, tcsl_s, tcsl_c, g_high, and the biased model's loss curve of each sample (Parquet)",
     "coreset.parquet": "what TCSL-CS keeps: index, id, label, g_high (Parquet)",
-    "samples.parquet": "thumbnails or values of samples, and neighbours, for this page (Parquet)",
+    "samples.parquet": "thumbnails or values of samples, neighbours, and EL2N, for this page (Parquet)",
     "groups.parquet": "the true groups of the training set, for this page; no method reads it (Parquet)",
     "predictions.parquet": "the models' predictions on the evaluation set (Parquet)",
     "result.json": "every number of the run (JSON)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from tcsl.pipeline import Job
 
 
-def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: FloatArray | None = None) -> None:
-    """Write samples.parquet: index, id, webp or text, the nearest chosen neighbours, and EL2N where the run has it.
+def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: Mapping[str, FloatArray] | None = None) -> None:
+    """Write samples.parquet: index, id, webp or text, the nearest chosen neighbours, and EL2N where it is given.
 
     All samples have a row. Pictures and texts are those of `by_importance`, as many as a page has room for.
 
@@ -30,6 +31,7 @@ def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: FloatArray | Non
     ----------
     path : a run folder with scores.parquet and coreset.parquet
     seed : of the order in which samples are given room
+    el2n : by its column, as `el2n_of_run` returns it
     """
     scores = Scores.load(path / "scores.parquet")
     coreset = Coreset.load(path / "coreset.parquet")
@@ -53,8 +55,7 @@ def keep_samples(data: Dataset, path: Path, *, seed: int, el2n: FloatArray | Non
         "text": pl.Series([text.get(i) for i in everyone], dtype=pl.String),
         "near": pl.Series([beside[i].tolist() if i in beside else None for i in everyone], dtype=pl.List(pl.Int64)),
     }
-    if el2n is not None:
-        columns["el2n"] = pl.Series(el2n)
+    columns |= {name: pl.Series(values) for name, values in (el2n or {}).items()}
     facts = {"fingerprint": data.fingerprint, "near_by": near_by(data.inputs, coreset.indices)}
     save_table(pl.DataFrame(columns), path / "samples.parquet", facts)
 
@@ -67,10 +68,24 @@ def keep_groups(groups: Groups, path: Path) -> None:
     save_table(frame, path / "groups.parquet", {"names": list(groups.names)})
 
 
-def el2n_of_run(job: Job) -> FloatArray | None:
-    """Return EL2N where a method of the run trained the nets that it is of; nothing is trained for it here."""
+def el2n_of_run(job: Job) -> dict[str, FloatArray]:
+    """Return EL2N by its column in samples.parquet: of the nets that the run has; nothing is trained for it here.
+
+    `el2n` is that of early nets, where a method of the run trained them; else `el2n_biased` is that of the biased model
+    after its T_s epochs. Where the run folder has neither any more, there is none.
+    """
     from tcsl.methods.sources import Wanted, score_of
+    from tcsl.pipeline import biased_stage
+    from tcsl.scoring.el2n import el2n_of
 
     assert job.folder is not None
-    seeds = len(list((job.folder.path / "checkpoints").glob("early-*[0-9].safetensors")))
-    return score_of(job.hiding(), Wanted("el2n", seeds)) if seeds else None
+    blind, checkpoints = job.hiding(), job.folder.path / "checkpoints"
+    seeds = 0
+    while (checkpoints / f"early-{seeds + 1}.safetensors").is_file():
+        seeds += 1
+    if seeds:
+        return {"el2n": score_of(blind, Wanted("el2n", seeds))}
+    if not (checkpoints / "biased.safetensors").is_file():
+        return {}
+    biased, _ = biased_stage(blind)
+    return {"el2n_biased": el2n_of(biased, blind.feed).cpu().numpy()}

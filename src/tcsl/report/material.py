@@ -1,23 +1,26 @@
-"""What a page is made of: the files of one run folder, read; what an older run does not have is None."""
+"""What the page and the figures are made of: the files of one run folder, read; what an older run lacks is None."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tcsl.config import Settings
 from tcsl.errors import InputError
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores, load_table
-from tcsl.types import BoolArray, IntArray
+from tcsl.types import BoolArray, FloatArray, IntArray
+
+# The scores whose densities are drawn, by their column; of EL2N, the one that the run has.
+MEASURES = {"tcsl_s": "TCSL_s", "tcsl_c": "TCSL_c", "el2n": "EL2N", "el2n_biased": "EL2N of the biased model"}
 
 
-@dataclass(frozen=True, eq=False)
-class TrueGroups:
-    """The groups of the training set, where they are known: for the page alone."""
+class TrueGroups(NamedTuple):
+    """The groups of the training set, where they are known, to be shown: (n,), (n,), and one name a group."""
 
     group: IntArray
     minority: BoolArray
@@ -26,12 +29,12 @@ class TrueGroups:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """A finished run with TCSL-CS among its methods.
+    """A finished run with scores.
 
     Attributes
     ----------
-    chosen : (n,) whether the sample is in TCSL-CS's coreset
-    samples : thumbnails or texts, and the nearest chosen neighbours, by index
+    coreset : of TCSL-CS; None where only scores were made
+    samples : thumbnails or texts, the nearest chosen neighbours, and EL2N, by index
     near_by : what is near, in words
     predictions : of the evaluation set: id, label and one column a model
     """
@@ -43,8 +46,7 @@ class Material:
     result: dict[str, Any]
     metrics: list[dict[str, Any]]
     scores: Scores
-    coreset: Coreset
-    chosen: BoolArray
+    coreset: Coreset | None
     samples: pl.DataFrame | None
     near_by: str
     groups: TrueGroups | None
@@ -55,18 +57,39 @@ class Material:
         """The classes' names."""
         return list(map(str, self.data["class_names"]))
 
+    @property
+    def chosen(self) -> BoolArray:
+        """Whether each sample is in TCSL-CS's coreset, (n,); none is where there is no coreset."""
+        n = len(self.scores)
+        return np.zeros(n, np.bool_) if self.coreset is None else self.coreset.mask(n)
 
-def read_material(path: Path) -> Material:
-    """Read what a page shows of a run; refuse one that has nothing to show yet."""
+    @property
+    def measures(self) -> dict[str, FloatArray]:
+        """Those of MEASURES that the run has, (n,) each."""
+        known = {"tcsl_s": self.scores.tcsl_s, "tcsl_c": self.scores.tcsl_c}
+        if self.samples is not None:
+            known |= {name: self.samples[name].to_numpy() for name in MEASURES if name in self.samples.columns}
+        return known
+
+
+def read_material(path: Path, *, for_page: bool = True) -> Material:
+    """Read a finished run with scores; refuse one that has nothing to show yet.
+
+    Parameters
+    ----------
+    for_page : refuse a run without a coreset of TCSL-CS, too
+    """
     folder = RunFolder.find(path)
     if not folder.done:
-        raise InputError(f"{path} is not finished, so there is no page of it yet: go on with --resume")
-    for name in ("scores.parquet", "coreset.parquet"):
+        raise InputError(f"{path} is not finished: go on with the same command and --resume")
+    wanted, by = (("scores.parquet", "coreset.parquet"), "a page") if for_page else (("scores.parquet",), "figures")
+    for name in wanted:
         if not (path / name).is_file():
+            also = "" if for_page else "; tcsl score makes scores alone"
             raise InputError(
-                f"{path} has no {name}, which a page shows: only a run with the method tcsl_cs has one (tcsl run)"
+                f"{path} has no {name}, which {by} cannot do without: only a run with the method tcsl_cs has one{also}"
             )
-    scores, coreset = Scores.load(path / "scores.parquet"), Coreset.load(path / "coreset.parquet")
+    scores = Scores.load(path / "scores.parquet")
     samples, facts = _optional(path / "samples.parquet", {"index", "id", "webp", "text", "near"}, len(scores))
     predictions, _ = _optional(path / "predictions.parquet", {"id", "label"}, None)
     return Material(
@@ -77,13 +100,18 @@ def read_material(path: Path) -> Material:
         folder.result(),
         folder.metrics(),
         scores,
-        coreset,
-        coreset.mask(len(scores)),
+        read_coreset(path),
         samples,
         facts.get("near_by", ""),
         _groups(path / "groups.parquet", len(scores)),
         predictions,
     )
+
+
+def read_coreset(path: Path) -> Coreset | None:
+    """Return TCSL-CS's coreset of a run folder, where it has one."""
+    place = RunFolder(path).coreset_path("tcsl_cs")
+    return Coreset.load(place) if place.is_file() else None
 
 
 def _groups(path: Path, n: int) -> TrueGroups | None:

@@ -58,13 +58,14 @@ def run_html(path: Path, result: Mapping[str, Any]) -> str:
 
 
 def _map(path: Path) -> str:
-    from tcsl.report.contents import chosen_of
     from tcsl.report.figures import map_figure
+    from tcsl.report.material import read_coreset
     from tcsl.report.style import encoded
     from tcsl.scores import Scores
 
-    scores = Scores.load(path / "scores.parquet")
-    figure = map_figure(scores.tcsl_s, scores.tcsl_c, scores.g_high, chosen_of(path, len(scores)))
+    scores, coreset = Scores.load(path / "scores.parquet"), read_coreset(path)
+    chosen = None if coreset is None else coreset.mask(len(scores))
+    figure = map_figure(scores.tcsl_s, scores.tcsl_c, scores.g_high, chosen)
     image = base64.b64encode(encoded(figure, "png", dpi=_DPI)).decode()
     alt = f"{len(scores):,} samples by TCSL_s and TCSL_c; {int(scores.g_high.sum()):,} of them are in G_high"
     return f'<img width="{_WIDTH}" alt="{alt}" src="data:image/png;base64,{image}">'

@@ -21,7 +21,7 @@ def outcome(material: Material) -> dict[str, Any]:
         "n": found["n"],
         "g_high": found["g_high"],
         "truth": found if "minority" in found else None,
-        "coreset": len(material.coreset),
+        "coreset": int(material.chosen.sum()),
         "accuracy": _accuracy(material),
         "unknown": _unknown(material),
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcsl.seeds import generator
-from tcsl.types import BoolArray, FloatArray, IntArray
+from tcsl.types import AnyArray, BoolArray, FloatArray, IntArray
 
 _GALLERY = 1200  # samples of a gallery, over all classes and kinds
 _PAIRS = 240  # samples that were left out and are shown beside their nearest chosen neighbours
@@ -27,6 +27,17 @@ class Shown:
     left_out: IntArray
 
 
+def ranks(values: AnyArray) -> IntArray:
+    """Return the place of each value from the smallest on, (n,) 0 .. n - 1; equal ones are in their order.
+
+    >>> ranks(np.array([0.5, 0.1, 0.5])).tolist()
+    [1, 0, 2]
+    """
+    out = np.empty(len(values), np.int64)
+    out[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return out
+
+
 def ease(tcsl_s: FloatArray, tcsl_c: FloatArray) -> FloatArray:
     """Return how late a sample comes by both scores, 0 .. 1: the mean of its two ranks; low is easy by both.
 
@@ -34,8 +45,7 @@ def ease(tcsl_s: FloatArray, tcsl_c: FloatArray) -> FloatArray:
     [0.25, 0.25, 1.0]
     """
     last = max(len(tcsl_s) - 1, 1)
-    ranks = [np.argsort(np.argsort(score, kind="stable"), kind="stable") for score in (tcsl_s, tcsl_c)]
-    return ((ranks[0] + ranks[1]) / (2 * last)).astype(np.float32)
+    return ((ranks(tcsl_s) + ranks(tcsl_c)) / (2 * last)).astype(np.float32)
 
 
 def choose_shown(tcsl_s: FloatArray, tcsl_c: FloatArray, labels: IntArray, chosen: BoolArray) -> Shown:

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tcsl.errors import TcslWarning
+from tcsl.report.material import MEASURES
 from tcsl.text import printable, shortened
 
 Form = Literal["svg", "png"]
@@ -22,7 +23,13 @@ INK, MUTED, RULE = "#1b1f24", "#5b6470", "#d5d9de"
 ORANGE, SKY, GREEN, BLUE = "#e69f00", "#56b4e9", "#009e73", "#0072b2"
 VERMILLION, PURPLE = "#d55e00", "#cc79a7"
 CLUSTERS = {"G_low": BLUE, "G_high": VERMILLION}  # with a shape or a name beside the colour, for print in grey
-TITLES = {"tcsl_s": "TCSL$_s$", "tcsl_c": "TCSL$_c$", "el2n": "EL2N", "G_low": "G$_{low}$", "G_high": "G$_{high}$"}
+TITLES = {
+    **MEASURES,
+    "tcsl_s": "TCSL$_s$",
+    "tcsl_c": "TCSL$_c$",
+    "G_low": "G$_{low}$",
+    "G_high": "G$_{high}$",
+}
 
 _DPI, _SCREEN = 300, 120  # of a PNG and of what is a picture in an SVG; of what a notebook shows
 _LOOKS = {

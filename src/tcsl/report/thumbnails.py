@@ -36,6 +36,10 @@ def pixels_of(inputs: Tensor) -> Pixels:
     """Return a function from a sample to its pixels, (height, width) or (height, width, 3) uint8.
 
     Floats in 0 .. 1 or 0 .. 255 are taken for that; others are stretched from their lowest to their highest value.
+
+    >>> import torch
+    >>> pixels_of(torch.tensor([[[-1.0, 0.0], [0.0, 1.0]]]))(0).tolist()
+    [[0, 128], [128, 255]]
     """
     import torch
 
@@ -45,7 +49,7 @@ def pixels_of(inputs: Tensor) -> Pixels:
         if low >= 0 and high <= 255:
             scale, low = (255.0 if high <= 1 else 1.0), 0.0
         else:
-            scale = 255.0 / (high - low)
+            scale = 255.0 / ((high - low) or 1.0)
 
     def one(i: int) -> AnyArray:
         picture = inputs[i]

@@ -30,16 +30,26 @@ function scoreDensities(densities, place) {
   const grid = make("div", { className: "grid" });
   place.append(grid);
   for (const [title, byWay] of Object.entries(densities)) {
-    const { holder, chart } = figure(`Density of ${title}`, "Each curve has the same area, whatever its number of samples.", { height: 260 });
+    const { holder, chart } = figure(`Density of ${title}`, "On a logarithmic axis. Each curve is drawn to the same height, whatever its number of samples; where they are few, each is a point.", { height: 260 });
     grid.append(holder);
     const colour = (name, k) => ({ G_high: meant("high"), G_low: meant("low") }[name] ?? colourAt([1, 0][k] ?? k));
-    draw(chart, () => Object.entries(byWay[choice.value].parts).map(([name, values], k) => ({
-      x: byWay[choice.value].grid, y: values, name: label(name), mode: "lines", fill: "tozeroy",
-      line: { color: colour(name, k), width: 2, dash: ["solid", "dot", "dash", "dashdot"][k % 4] },
-      fillcolor: faded(colour(name, k), 0.12), hoverinfo: "skip",
-    })), () => ({ xaxis: { title: { text: title } }, yaxis: { title: { text: "density" }, rangemode: "tozero", showticklabels: false } }));
+    const curve = (name, k) => ({ mode: "lines", fill: "tozeroy", line: { color: colour(name, k), width: 2, dash: ["solid", "dot", "dash", "dashdot"][k % 4] }, fillcolor: faded(colour(name, k), 0.12) });
+    const points = (name, k) => ({ mode: "markers", marker: { color: colour(name, k), symbol: SYMBOLS[k % SYMBOLS.length], size: 7 }, cliponaxis: false });
+    draw(chart, () => Object.entries(byWay[choice.value].parts).map(([name, { x, y }], k) => ({
+      x, y: y ?? x.map(() => 0), name: label(name), hoverinfo: "skip", ...(y ? curve : points)(name, k),
+    })), () => ({ xaxis: { title: { text: title }, ...logAxis(byWay[choice.value].ends) }, yaxis: { title: { text: "density" }, rangemode: "tozero", showticklabels: false } }));
     choice.addEventListener("change", drawings.at(-1));
   }
+}
+
+// Plain numbers at 1, 2 and 5, or at the powers of ten where those are too many; plotly's own where they are too few.
+function logAxis([low, high]) {
+  const pad = 0.08 * Math.log10(high / low) + 0.02, range = [Math.log10(low) - pad, Math.log10(high) + pad];
+  const digits = high / low < 200 ? [1, 2, 5] : [1], values = [];
+  for (let power = Math.floor(range[0]); power <= range[1]; power++) values.push(...digits.map((digit) => Number(`${digit}e${power}`)));
+  const tickvals = values.filter((value) => Math.log10(value) >= range[0] && Math.log10(value) <= range[1]);
+  const said = (value) => (value >= 0.001 && value <= 10000 ? String(value) : `10<sup>${Math.round(Math.log10(value))}</sup>`);
+  return { type: "log", range, ...(tickvals.length > 1 ? { tickvals, ticktext: tickvals.map(said) } : {}) };
 }
 
 function compositions(composition, place) {
