@@ -51,11 +51,14 @@ def reading(pictured, serving):
         assert not (pictured.run.path / "marks.parquet").exists()
 
 
-def ask(server, method, path, body=None, headers=None):
+def ask(server, method, path, body=None, headers=None, key=None):
     """Send a request as a browser on the right page would, but for `headers`; None leaves one out."""
+    key = f"/{server.key}" if key is None else key
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
     sent = {"Host": f"127.0.0.1:{server.server_port}", **(headers or {})}
-    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    connection.putrequest(
+        method, key + path if path.startswith("/") else path, skip_host=True, skip_accept_encoding=True
+    )
     for name, value in sent.items():
         if value is not None:
             connection.putheader(name, value)
@@ -203,7 +206,23 @@ OUTSIDE = [
 def test_other_paths_are_not_there(reading, path):
     answer = ask(reading, "GET", path)
     assert answer.status == 404
-    assert answer.body in (b"there is nothing here\n", b"there is no such image\n")
+    assert answer.body in (
+        b"there is nothing here: open the address that tcsl explore printed last\n",
+        b"there is no such image\n",
+    )
+    assert ask(reading, "GET", path, key="").status == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/image/0", "/marks"])
+def test_without_the_key_of_this_start_nothing_is_there(reading, path):
+    other = "x" * len(reading.key)
+    for key in ("", "/", f"/{other}", f"/{reading.key[:-1]}", f"/{reading.key}x", "/\u00e9"):
+        answer = raw(reading, f"GET {key}{path} HTTP/1.1\r\nHost: localhost:{reading.server_port}\r\n\r\n".encode())
+        assert re.match(rb"HTTP/1.0 (400|404) ", answer), (key, answer[:40])
+        assert reading.key.encode() not in answer
+    sent = {"Content-Type": "application/json", "X-Tcsl-Token": reading.site.token}
+    assert ask(reading, "POST", "/marks", b'{"mark": {"": [1]}}', sent, key=f"/{other}").status == 404
+    assert ask(reading, "GET", "/").status == 200
 
 
 @pytest.mark.parametrize("path", [b"/image/1\x00", b"/image/\xd9\xa1", b"/\x00", b"\x00"])
@@ -241,6 +260,7 @@ def test_another_host_is_refused(reading, host, path):
     assert answer.status == 403
     assert b"answers to no other name" in answer.body
     assert reading.site.token.encode() not in answer.body
+    assert reading.key.encode() not in answer.body
 
 
 def test_no_host_and_two_hosts_are_refused(reading):
@@ -248,7 +268,11 @@ def test_no_host_and_two_hosts_are_refused(reading):
     twice = f"Host: localhost:{reading.server_port}\r\n".encode() * 2
     assert b" 403 " in raw(reading, b"GET / HTTP/1.1\r\n" + twice + b"\r\n").split(b"\r\n")[0]
     assert (
-        b"403" not in raw(reading, b"GET /image/0 HTTP/1.1\r\n" + twice[: len(twice) // 2] + b"\r\n").split(b"\r\n")[0]
+        b" 200 "
+        in raw(
+            reading,
+            f"GET /{reading.key}/image/0 HTTP/1.1\r\n".encode() + twice[: len(twice) // 2] + b"\r\n",
+        ).split(b"\r\n")[0]
     )
 
 
@@ -472,9 +496,9 @@ def explored(*words, first=None, **environment):
             said.append(line)
             if line.startswith("stop with"):
                 break
-        address = re.search(r"http://127\.0\.0\.1:(\d+)/", "".join(said))
+        address = re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]{20,})/", "".join(said))
         assert address, process.stderr.read()
-        yield process, int(address[1]), "".join(said)
+        yield process, At(int(address[1]), address[2]), "".join(said)
     finally:
         process.kill()
         process.communicate()
@@ -483,8 +507,9 @@ def explored(*words, first=None, **environment):
 class At:
     """A server in another process, as `ask` and `save` want it."""
 
-    def __init__(self, port):
-        self.server_port, self.site = port, self
+    def __init__(self, port, key):
+        self.server_port, self.key, self.site = port, key, self
+        self.address = f"http://127.0.0.1:{port}/{key}/"
         self.token = json.loads(re.search(rb'id="tcsl-served">(.*?)</script>', ask(self, "GET", "/").body)[1])["token"]
 
 
@@ -494,22 +519,24 @@ def test_ctrl_c_ends_it_well_and_a_kill_loses_nothing(run, tmp_path):
         f'#!/bin/sh\necho "$1" > {tmp_path}/opened.part && mv {tmp_path}/opened.part {tmp_path}/opened\n'
     )
     browser.chmod(0o755)
-    with explored(run, BROWSER=str(browser)) as (process, port, said):
+    with explored(run, BROWSER=str(browser)) as (process, server, said):
         assert f"0 samples are marked; marks are saved in {run / 'marks.parquet'}\n" in said
-        assert save(At(port), {"mark": {"odd": [3]}}).status == 200
+        assert save(server, {"mark": {"odd": [3]}}).status == 200
+        give_up = time.monotonic() + 60
         while not (tmp_path / "opened").exists():
             assert process.poll() is None
+            assert time.monotonic() < give_up, "no browser was opened"
             time.sleep(0.01)
-        assert (tmp_path / "opened").read_text() == f"http://127.0.0.1:{port}/\n"
+        assert (tmp_path / "opened").read_text() == f"{server.address}\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.endswith(f"stopped; 1 marked samples are in {run / 'marks.parquet'}\n")
-    with explored(run, "--no-browser") as (process, port, said):
+    with explored(run, "--no-browser") as (process, server, said):
         assert "1 samples are marked" in said
-        assert json.loads(ask(At(port), "GET", "/marks").body)["rows"][0][1::2] == [3, "odd"]
-        assert ask(At(port), "GET", "/image/3").status == 200
-        save(At(port), {"mark": {"": [1]}})
+        assert json.loads(ask(server, "GET", "/marks").body)["rows"][0][1::2] == [3, "odd"]
+        assert ask(server, "GET", "/image/3").status == 200
+        save(server, {"mark": {"": [1]}})
         process.kill()
         process.wait()
     assert pl.read_parquet(run / "marks.parquet")["index"].to_list() == [1, 3]
@@ -523,11 +550,11 @@ def test_a_full_disk_is_said_and_nothing_is_lost(run, pictured):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 
-    with explored(run, "--no-browser", first=no_file_above_500_bytes) as (_, port, _):
-        answer = save(At(port), {"mark": {"": [2]}})
+    with explored(run, "--no-browser", first=no_file_above_500_bytes) as (_, server, _):
+        answer = save(server, {"mark": {"": [2]}})
         assert answer.status == 500
         assert b"could not write" in answer.body
-        assert len(json.loads(ask(At(port), "GET", "/marks").body)["rows"]) == 1
+        assert len(json.loads(ask(server, "GET", "/marks").body)["rows"]) == 1
     assert (run / "marks.parquet").read_bytes() == before
     assert not list(run.glob(".*"))
 
@@ -557,15 +584,15 @@ def test_data_that_are_gone_moved_or_changed(pictured, tmp_path, tcsl_command):
     config = (place / "run" / "config.toml").read_text()
     (place / "run" / "config.toml").write_text(config.replace(str(pictured.place), str(place)))
     moved = place.rename(tmp_path / "moved")
-    with explored(moved / "run", "--no-browser") as (_, port, said):
+    with explored(moved / "run", "--no-browser") as (_, server, said):
         assert "only the thumbnails that the run kept" in said
         assert "table.csv is missing" in said
         assert "name their place with --data or --root" in said
-        assert ask(At(port), "GET", "/image/0").status == 404
-        assert b"only the thumbnails that the run kept" in ask(At(port), "GET", "/").body
-    with explored(moved / "run", "--no-browser", "--data", moved / "table.csv") as (_, port, said):
+        assert ask(server, "GET", "/image/0").status == 404
+        assert b"only the thumbnails that the run kept" in ask(server, "GET", "/").body
+    with explored(moved / "run", "--no-browser", "--data", moved / "table.csv") as (_, server, said):
         assert "thumbnails" not in said
-        assert ask(At(port), "GET", "/image/0").body == (moved / pictured.files[pictured.ids[0]].name).read_bytes()
+        assert ask(server, "GET", "/image/0").body == (moved / pictured.files[pictured.ids[0]].name).read_bytes()
     Image.new("RGB", (300, 200)).save(moved / pictured.files[pictured.ids[0]].name)
     code, _, err = tcsl_command("explore", moved / "run", "--no-browser", "--data", moved / "table.csv")
     assert code == 2

@@ -241,7 +241,7 @@ def test_a_page_of_an_earlier_start_says_so(run, serving, foreign):
     foreign.wait_for_function("document.getElementById('marks-said').textContent.includes('start it again')")
     with serving(run, port=port):
         foreign.keyboard.press("m")
-        foreign.wait_for_function("document.getElementById('marks-said').textContent.includes('load it again')")
+        foreign.wait_for_function("document.getElementById('marks-said').textContent.includes('printed last')")
     assert foreign.inner_text("#marks-count") == "0 marked"
     assert not (run / "marks.parquet").exists()
 

@@ -45,7 +45,7 @@ def explore(
     The images come from the run's data, which are loaded again as the run loaded them and must not have changed. Where
     they cannot be had, the page shows the thumbnails that the run kept, and says so.
 
-    Only this machine can open it: it listens on 127.0.0.1.
+    Only this machine can open it, and who knows the address: it listens on 127.0.0.1, under a key.
 
     Example: tcsl explore runs/demo
 

@@ -1,8 +1,9 @@
 """A server for one reader on this machine: the page of a run, its images at full size, and the marks.
 
 It listens on 127.0.0.1 alone. A request is answered where it names this server as its host (a foreign name that leads
-here does not) and no other site sent it. Images are asked for by their index, so that no path comes from a request.
-Marks are saved for who sends JSON with the token that is in the page.
+here does not), no other site sent it, and its path begins with the key of this start, which only the printed address
+has: others who are logged in on the machine do not know it. Images are asked for by their index, so that no path of a
+file comes from a request. Marks are saved for who sends JSON with the token that is in the page.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _FIRST_PORT, _PORTS = 8420, 50
 _NONCE = "NONCE0OF0THIS0ANSWER"  # stands in the page for the one that each answer draws
 _IMAGE = re.compile(r"/image/(0|[1-9][0-9]{0,8})")
 _KNOWN = re.compile(rf"/|/marks|{_IMAGE.pattern}")
+_NOTHING = "there is nothing here: open the address that tcsl explore printed last"
 _BARE = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # of what is no page; a browser styles an image itself
 
 
@@ -87,11 +89,12 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__((HOST, port), _Handler)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+        self.key = secrets.token_urlsafe(16)
 
     @property
     def address(self) -> str:
         """What a browser is told to open."""
-        return f"http://{HOST}:{self.server_port}/"
+        return f"http://{HOST}:{self.server_port}/{self.key}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say what went wrong, but for a browser that went away."""
@@ -126,16 +129,16 @@ class _Handler(BaseHTTPRequestHandler):
         site = self.server.site
         if refusal := self._foreign():
             self._say(HTTPStatus.FORBIDDEN, refusal)
-        elif self.path == "/":
+        elif self._place == "/":
             nonce = secrets.token_urlsafe(16)
             html = site.html.replace(_NONCE.encode(), nonce.encode())
             self._answer(HTTPStatus.OK, html, "text/html; charset=utf-8", allowed=policy(True, nonce))
-        elif self.path == "/marks":
+        elif self._place == "/marks":
             self._marks(site)
-        elif found := _IMAGE.fullmatch(self.path):
+        elif found := _IMAGE.fullmatch(self._place):
             self._image(site, int(found[1]))
         else:
-            self._say(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self._say(HTTPStatus.NOT_FOUND, _NOTHING)
 
     def do_POST(self) -> None:
         """Save a change of the marks."""
@@ -145,14 +148,23 @@ class _Handler(BaseHTTPRequestHandler):
         site, token = self.server.site, self.headers.get(TOKEN_HEADER, "")
         if refusal := self._foreign():
             self._say(HTTPStatus.FORBIDDEN, refusal)
-        elif self.path != "/marks":
-            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED if _KNOWN.fullmatch(self.path) else HTTPStatus.NOT_FOUND)
+        elif not _KNOWN.fullmatch(self._place):
+            self._say(HTTPStatus.NOT_FOUND, _NOTHING)
+        elif self._place != "/marks":
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
         elif self.headers.get_content_type() != "application/json":
             self._say(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change of marks is sent as application/json")
         elif not secrets.compare_digest(token.encode("utf-8", "surrogateescape"), site.token.encode()):
             self._say(HTTPStatus.FORBIDDEN, "the page is of another start of tcsl explore: load it again")
         else:
             self._change(site, content)
+
+    @property
+    def _place(self) -> str:
+        """What follows the key in the path; empty where the key is not this server's."""
+        key, _, place = self.path[1:].partition("/")
+        known = secrets.compare_digest(key.encode("utf-8", "surrogateescape"), self.server.key.encode())
+        return f"/{place}" if known and self.path.startswith(f"/{key}/") else ""
 
     def _marks(self, site: Site) -> None:
         try:
@@ -187,11 +199,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Return why the request is not of a page of this server, or of who typed its address; empty where it is."""
         hosts = [host.lower() for host in self.headers.get_all("Host", [])]
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
-            return f"this server is {self.server.address}, and answers to no other name"
+            return f"this server is {HOST}:{self.server.server_port}, and answers to no other name"
         if any(origin != f"http://{hosts[0]}" for origin in self.headers.get_all("Origin", [])):
             return "another site's request is not answered"
         if any(site not in ("same-origin", "none") for site in self.headers.get_all("Sec-Fetch-Site", [])):
-            return f"another site's request is not answered; type the address: {self.server.address}"
+            return "another site's request is not answered; open the address that tcsl explore printed"
         return ""
 
     def _body(self) -> bytes | None:
@@ -232,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Cache-Control": "no-store",
         }
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = "GET, POST" if self.path == "/marks" else "GET"
+            headers["Allow"] = "GET, POST" if self._place == "/marks" else "GET"
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()

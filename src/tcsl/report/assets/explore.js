@@ -9,7 +9,7 @@ async function connectMarks(samples, filter, gallery) {
   async function ask(body) {
     const how = { method: "POST", headers: { "Content-Type": "application/json", "X-Tcsl-Token": served.token }, body: JSON.stringify(body) };
     const answer = await fetch(served.marks, body && how).catch(() => null);
-    if (!answer) throw new Error("tcsl explore does not answer; start it again, then load this page again");
+    if (!answer) throw new Error("tcsl explore does not answer; start it again, and open the address that it prints");
     if (!answer.ok) throw new Error((await answer.text()).trim());
     return answer.json();
   }
