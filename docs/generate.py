@@ -387,8 +387,7 @@ def methods():
         if method.presets:
             lines.append(f"- Presets: {_presets(method)}.")
         lines.append(f"- From: {about.reference}.")
-        if about.differs:
-            lines.append(f"- Ours differs: {about.differs}.")
+        lines.append(f"- Ours differs: {about.differs or 'in nothing that we know of'}.")
         parts.append("\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]))
     return "\n\n".join(parts)
 

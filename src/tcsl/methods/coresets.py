@@ -138,6 +138,12 @@ def _simple(score: ScoreName, rule: ScoreRule) -> Method:
         ),
         formula=f"{_RULES[rule]} of {scored.split(':')[1].split(',')[0].strip()}",
         reference=f"{scored.split(', ')[-1]}; the paper that this package implements, table 3",
+        differs=(
+            "one early net where theirs is the mean of ten (`seeds`)"
+            if score == "el2n"
+            else "clusters of the features of CB ERM, which saw the labels, where theirs are of a self-supervised net "
+            "(`embedding` takes any)"
+        ),
     )
     return coreset_baseline(f"{score}_{rule}", title, about, (score, rule))
 
@@ -176,9 +182,10 @@ CCS = coreset_baseline(
     "ccs",
     "CCS (EL2N)",
     About(
-        idea="The hardest part is dropped, and the rest is covered: every range of the score gives as many samples.",
+        idea="The hardest part is dropped. The rest is covered: every range of the score gives as many samples.",
         formula="drop the hardest beta; B ranges of equal width share floor(r n), the smallest first",
         reference="Zheng et al. 2023, Coverage-centric Coreset Selection",
+        differs="beta is 0.4 at every ratio unless it is set, where theirs is tuned for each",
     ),
     ("el2n", "ccs"),
 )
