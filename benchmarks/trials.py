@@ -175,8 +175,10 @@ RATIO = {
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
 }
 EXCEEDING = {
-    "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
-    "of G_high, the highest TCSL_s over all classes": Trial("quota", {"select.fill": "global"}),
+    "of G_high, the highest TCSL_s of each class": Trial("quota", {"select.exceeding": "highest"}),
+    "of G_high, the highest TCSL_s over all classes": Trial(
+        "quota", {"select.exceeding": "highest", "select.fill": "global"}
+    ),
     "of G_high, the lowest TCSL_c": Trial("quota", choose=easiest_of_g_high),
 }
 

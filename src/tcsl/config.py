@@ -138,9 +138,9 @@ class SelectSettings(Section):
         "equal",
         description="what G_high leaves: so that classes end equal, by the classes' shares, or over all as printed",
     )
-    exceeding: Literal["highest", "uniform"] = Field(
-        "highest",
-        description="of a G_high that exceeds the quota: the highest TCSL_s, or a uniform sample as printed",
+    exceeding: Literal["uniform", "highest"] = Field(
+        "uniform",
+        description="of a G_high that exceeds the quota: a uniform sample as printed, or the highest TCSL_s",
     )
 
 
@@ -166,7 +166,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "fast": {"score": {"biased_share": 0.03, "core_share": 0.06}},
     "paper": {
         "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1, "least_steps": 1},
-        "select": {"losses": "raw", "restarts": 1, "fill": "global", "exceeding": "uniform"},
+        "select": {"losses": "raw", "restarts": 1, "fill": "global"},
     },
 }
 

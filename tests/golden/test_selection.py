@@ -232,7 +232,7 @@ def test_of_a_g_high_larger_than_the_quota_the_highest_tcsl_s_are_kept():
     tcsl_s = np.float32([2, 5, 4, 3, 1, 1.5, 0, 0, 0, 0])
 
     def kept(**settings):
-        chosen = SelectSettings(ratio=0.3, **settings)
+        chosen = SelectSettings(ratio=0.3, exceeding="highest", **settings)
         return select_coreset(g_high, tcsl_s, TCSL_C, labels, chosen, seed=0).tolist()
 
     assert kept() == [1, 2, 5]
@@ -243,7 +243,7 @@ def test_of_a_g_high_larger_than_the_quota_the_highest_tcsl_s_are_kept():
 
 
 def test_as_printed_a_g_high_larger_than_the_quota_is_sampled():
-    settings = SelectSettings(ratio=0.1, exceeding="uniform")
+    settings = SelectSettings(ratio=0.1)
     picks = {int(select_tcsl_cs(CURVES, TCSL_C, LABELS, settings, seed=s).indices[0]) for s in range(20)}
     assert picks == {8, 9}
 

@@ -75,7 +75,7 @@ def select_coreset(
 ) -> IntArray:
     """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
-    All of G_high; where it exceeds the quota, the highest TCSL_s in it, or a uniform sample of it. What it leaves is
+    All of G_high; where it exceeds the quota, a uniform sample of it, or the highest TCSL_s in it. What it leaves is
     filled from G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes
     end as equal as they can, by the classes' shares in the data, or over all classes at once.
     Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
