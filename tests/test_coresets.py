@@ -154,6 +154,28 @@ def test_clip_of_what_are_no_images(tmp_path):
     refused(tmp_path, r"CLIP takes images .*got inputs of shape \(4,\)", "d2_el2n_clip")
 
 
+def test_clip_weights_that_cannot_be_downloaded_are_said_before_anything_is_trained(tmp_path, monkeypatch):
+    pytest.importorskip("open_clip", reason="needs open_clip: pip install 'tcsl[clip]'")
+
+    def no_network(*args, **more):
+        raise OSError("no network")
+
+    monkeypatch.setattr("open_clip.factory.download_pretrained", no_network)
+    epochs = []
+    message = r"'ViT-B-32' with weights 'openai' cannot be had: .*no network\. .*give the file's path"
+    with pytest.raises(InputError, match=message):
+        tcsl.debias(
+            IMAGES,
+            0.5,
+            methods=["d2_el2n_clip"],
+            settings={**QUICK, "method.d2_el2n_clip.k": 2},
+            out=tmp_path / "run",
+            report=epochs.append,
+        )
+    assert not (tmp_path / "run").exists()
+    assert epochs == []
+
+
 def test_the_embedding_of_a_random_net_is_refused(tmp_path):
     message = r"embedding 'net' is what auto sees .*random; set train\.pretrained=true or train\.weights=FILE"
     refused(tmp_path, message, "d2_el2n", embedding="net")
@@ -380,11 +402,28 @@ def test_models_of_runs_that_cannot_be_used(tmp_path):
     refused(tmp_path, "has no model 'cb_erm' yet", "d2_el2n", embedding=f"run:{first}:cb_erm")
 
 
-# RGbal.
+# RGbal, and TCSL-CS with the true minority.
 
 
-def test_rgbal_without_a_minority_is_refused(tmp_path):
-    refused(tmp_path, "rgbal keeps every minority sample, and training data has none", "rgbal", groups=Y)
+@pytest.mark.parametrize(("method", "instead"), [("rgbal", "random"), ("tcsl_cs_groups", "tcsl_cs")])
+def test_no_minority_is_refused_by_who_keeps_it(method, instead, tmp_path):
+    message = f"{method} keeps every minority sample, and training data has none.*; use the method {instead}, or other"
+    refused(tmp_path, message, method, groups=Y)
+
+
+def test_the_true_minority_takes_the_place_of_g_high(tmp_path):
+    """The quota is filled by the lowest TCSL_c of the others; the scores are those of who knows no groups."""
+    minority = np.isin(np.arange(N), [2, 3, 11, 24, 37, 50, 51])
+    settings = QUICK | {"select.fill": "global"}
+    given = {"groups": np.where(minority, 1 - Y, Y), "settings": settings, "out": tmp_path / "run", "page": False}
+    made = tcsl.debias((X, Y), 0.7, methods=["tcsl_cs_groups"], **given)
+    blind = tcsl.debias((X, Y), 0.7, methods=["tcsl_cs"], settings=settings, out=tmp_path / "blind", page=False).scores
+    others = np.flatnonzero(~minority)
+    filled = others[np.argsort(blind.tcsl_c[others])[: 42 - 7]]
+    chosen = kept(made, "tcsl_cs_groups")
+    assert chosen["id"].to_list() == sorted([*np.flatnonzero(minority), *filled])
+    assert chosen["g_high"].to_list() == minority[chosen["id"].to_numpy()].tolist()
+    assert not np.array_equal(blind.g_high, minority)
 
 
 def test_rgbal_by_class(tmp_path):

@@ -8,13 +8,19 @@ import torch
 from torch import nn
 
 import tcsl
-from tcsl.config import resolve
+from tcsl.config import DeviceSettings, resolve
+from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError, TcslWarning
+from tcsl.methods.base import run_method
+from tcsl.pipeline import Job
 from tcsl.registry import METHODS
 from tcsl.running import load_dataset, run_methods
 from tcsl.seeds import derive
 from tcsl.training.checkpoint import Checkpoint, load_tensors, under_prefix, with_prefix
+from tcsl.training.device import choose
+from tcsl.training.feed import Feed
+from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 
 BUILT_IN = METHODS.names()
@@ -198,10 +204,57 @@ def test_a_method_that_needs_groups_says_so_before_anything_is_made(method, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_a_group_without_samples(tmp_path):
+@pytest.mark.parametrize("method", ["groupdro", "gb_erm"])
+def test_a_group_without_samples(method, tmp_path):
     with pytest.raises(InputError, match=r"need samples of every group, and training data has none of 0, 2;"):
-        debias("groupdro", tmp_path / "run", groups=np.where((Y == 0) & (ATTRIBUTE == 2), 1, ATTRIBUTE))
+        debias(method, tmp_path / "run", groups=np.where((Y == 0) & (ATTRIBUTE == 2), 1, ATTRIBUTE))
     assert not (tmp_path / "run").exists()
+
+
+# What is trained, against `fit` called by hand: the same bytes.
+
+UNEQUAL = np.repeat([0, 1], [40, 20])
+UNEQUAL_ATTRIBUTE = np.repeat([0, 1, 0, 1], [30, 10, 4, 16])
+UNEQUAL_X = (np.random.default_rng(6).normal(size=(60, 4)) + UNEQUAL[:, None]).astype(np.float32)
+
+
+def by_method(method, **options):
+    """Return a method's final net, and a function that trains one from the same settings by hand."""
+    given = {f"method.{method}.{name}": value for name, value in options.items()}
+    settings = resolve(overrides={**QUICK, "train.epochs": 3, **given})
+    feed = Feed.of(as_dataset((UNEQUAL_X, UNEQUAL), groups=UNEQUAL_ATTRIBUTE), choose(DeviceSettings(device="cpu")))
+    net = run_method(METHODS.get(method), Job(feed, settings, "mlp")).net
+
+    def by_hand(stage, *, rows=range(60), weights="final", epochs=3, **more):
+        own = settings.train.model_copy(update={"epochs": epochs})
+        visited = Feed.of(as_dataset((UNEQUAL_X[list(rows)], UNEQUAL[list(rows)])), feed.hardware)
+        fresh = build_net("mlp", feed.data, seed=derive(0, weights))
+        return fit(fresh, visited, own, stage=stage, steps=steps_of(len(rows), own), seed=0, **more)
+
+    return net, by_hand
+
+
+def same_bytes(net, other):
+    return all(torch.equal(tensor, other.state_dict()[name]) for name, tensor in net.state_dict().items())
+
+
+def test_gb_erm_weights_groups_and_not_classes():
+    net, by_hand = by_method("gb_erm")
+    by_group = -torch.tensor([30.0, 10.0, 4.0, 16.0]).log()[2 * UNEQUAL + UNEQUAL_ATTRIBUTE]
+    by_class = -torch.tensor([40.0, 20.0]).log()[UNEQUAL]
+    assert same_bytes(net, by_hand("gb_erm", log_weights=by_group))
+    assert not same_bytes(net, by_hand("gb_erm", log_weights=by_class))
+    assert not same_bytes(net, by_hand("gb_erm"))
+
+
+def test_jtt_trains_on_what_its_first_model_gets_wrong_so_many_times():
+    net, by_hand = by_method("jtt", early=8, times=4)
+    logits = by_hand("jtt-early", weights="jtt-early", epochs=8)(torch.from_numpy(UNEQUAL_X)).detach().numpy()
+    wrong = [i for i in range(60) if logits[i, UNEQUAL[i]] < logits[i, 1 - UNEQUAL[i]]]
+    assert len(wrong) < 20
+    assert set(UNEQUAL[wrong]) == {0, 1}  # some of both classes, and neither as a whole
+    assert same_bytes(net, by_hand("jtt", rows=[i for i in range(60) for _ in range(4 if i in wrong else 1)]))
+    assert not same_bytes(net, by_hand("jtt"))
 
 
 def test_jtt_says_where_nothing_is_wrong(tmp_path):

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tcsl.methods.cnc import contrast
+from tcsl.methods.cnc import contrast, correct_and_contrast
 from tcsl.methods.groupdro import balanced_order, group_dro
 from tcsl.methods.jtt import up_sampled
 from tcsl.methods.lff import learning_from_failure
-from tcsl.methods.ula import logit_adjustment, uniform_joint
+from tcsl.methods.ula import logit_adjustment, twins, uniform_joint
 from tcsl.training.objective import Batch, generalized_cross_entropy
 from tcsl.training.pair import Pair
 
@@ -105,19 +105,44 @@ def test_jtt_repeats_what_is_wrong():
     assert up_sampled(~wrong & wrong, 4).tolist() == [0, 1, 2, 3]
 
 
-def test_cncs_loss_on_six_points():
-    """Anchors are samples 0, 4 and 5: predicted rightly, with a positive and a negative in the batch."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(6, 3))
-    labels, predicted = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 1, 0, 0, 1, 0])
+# CNC's six points. Anchors are samples 0, 4 and 5: predicted rightly, with a positive and a negative in the batch.
+SIX_LABELS, SIX_PREDICTED = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 1, 0, 0, 1, 0])
+SIX_ANCHORS = ((0, [1], [2, 3]), (4, [2, 3], [1]), (5, [1], [2, 3]))
+
+
+def contrast_of_six(x, temperature):
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    s = unit @ unit.T / 0.5
-    expected = []
-    for anchor, positives, negatives in ((0, [1], [2, 3]), (4, [2, 3], [1]), (5, [1], [2, 3])):
+    s = unit @ unit.T / temperature
+    each = []
+    for anchor, positives, negatives in SIX_ANCHORS:
         bottom = np.exp(s[anchor, positives + negatives]).sum()
-        expected.append(np.mean([-np.log(np.exp(s[anchor, p]) / bottom) for p in positives]))
-    found = contrast(torch.tensor(x), torch.from_numpy(labels), torch.from_numpy(predicted), 0.5)
-    assert found.item() == pytest.approx(np.mean(expected), rel=1e-5)
+        each.append(np.mean([-np.log(np.exp(s[anchor, p]) / bottom) for p in positives]))
+    return np.mean(each)
+
+
+def test_cncs_loss_on_six_points():
+    x = np.random.default_rng(2).normal(size=(6, 3))
+    found = contrast(torch.tensor(x), torch.from_numpy(SIX_LABELS), torch.from_numpy(SIX_PREDICTED), 0.5)
+    assert found.item() == pytest.approx(contrast_of_six(x, 0.5), rel=1e-5)
+
+
+def test_cncs_objective_is_a_share_of_the_contrast_and_the_rest_of_the_cross_entropy():
+    """The six points are in a batch of another order than the data's, of which they are a part."""
+    rng = np.random.default_rng(4)
+    logits, features = rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
+    index = [7, 0, 3, 5, 1, 4]
+    predicted = torch.ones(8, dtype=torch.int64)
+    predicted[index] = torch.from_numpy(SIX_PREDICTED)
+    losses = [cross_entropy(row, label) for row, label in zip(logits, SIX_LABELS, strict=True)]
+    objective = correct_and_contrast(predicted, 2, share=0.3, temperature=0.5)
+    outputs = torch.tensor(np.concatenate([logits, features], 1), requires_grad=True)
+    found = objective(outputs, batch_of(SIX_LABELS.tolist(), index))
+    assert found.total.item() == pytest.approx(0.3 * contrast_of_six(features, 0.5) + 0.7 * np.mean(losses), rel=1e-5)
+    assert found.recorded.numpy() == pytest.approx(losses, rel=1e-5)
+    (gradient,) = torch.autograd.grad(found.total, outputs)
+    usual = np.exp(logits) / np.exp(logits).sum(1, keepdims=True) - np.eye(2)[SIX_LABELS]
+    assert gradient[:, :2].numpy() == pytest.approx(0.7 * usual / 6, rel=1e-5)
+    assert gradient[:, 2:].abs().sum() > 0
 
 
 def test_cnc_without_an_anchor_is_0_and_has_a_gradient():
@@ -149,6 +174,21 @@ def test_ulas_adjusted_loss_after_two_batches():
         found = objective(torch.from_numpy(logits), batch_of(labels[index].tolist(), index))
         assert joint.numpy() == pytest.approx(kept, rel=1e-6)
         assert found.minimised.numpy() == pytest.approx(np.array(expected), rel=1e-6)
+
+
+def test_barlow_twins_loss_on_five_samples():
+    """c_ij is the correlation of feature i of the first views with feature j of the second ones."""
+    rng = np.random.default_rng(5)
+    first = rng.normal(size=(5, 3))
+    second = 3 * first + 9 * rng.normal(size=(5, 3)) + 7
+    c = np.array([[np.corrcoef(first[:, i], second[:, j])[0, 1] for j in range(3)] for i in range(3)])
+    invariance = sum((1 - c[i, i]) ** 2 for i in range(3))
+    redundant = sum(c[i, j] ** 2 for i in range(3) for j in range(3) if i != j)
+    assert min(invariance, redundant) > 0.05
+    projected = torch.tensor(np.concatenate([first, second]))
+    for weight in (0.0, 0.005, 0.4):
+        found = twins(weight)(projected, batch_of([0] * 10, list(range(10))))
+        assert found.total.item() == pytest.approx((invariance + weight * redundant) / 3, rel=1e-9)
 
 
 def test_a_step_of_lff_or_ula_asks_nothing_of_the_host():

@@ -13,6 +13,7 @@ from tcsl.errors import TcslError
 if TYPE_CHECKING:
     from tcsl.report.material import Material
     from tcsl.report.originals import Originals
+    from tcsl.report.serve import Server
 
 
 def explore(
@@ -67,13 +68,23 @@ def explore(
         typer.echo("stop with Ctrl-C")
         if not no_browser:
             _open(server.address)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            with alone(run):  # a mark that is being saved
-                marked = len(read_marks(run, material.scores))
+        _stopped_by_ctrl_c(server)
+        server.serve_forever()
+    with alone(run):  # a mark that is being saved
+        marked = len(read_marks(run, material.scores))
     told = f"{marked:,} marked samples are in {marks_path(run)}" if marked else "nothing is marked"
     typer.echo(f"\nstopped; {told}")
+
+
+def _stopped_by_ctrl_c(server: Server) -> None:
+    """Have Ctrl-C end the serving; an exception in the midst of it could be lost in a callback."""
+    import signal
+    import threading
+
+    def stop(*_: object) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()  # it waits for the loop, which waits for us
+
+    signal.signal(signal.SIGINT, stop)
 
 
 def _images(

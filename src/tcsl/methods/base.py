@@ -148,6 +148,17 @@ def check_every_group(job: Job, net: nn.Module) -> None:
         )
 
 
+def check_minority(job: Job, name: str, *, instead: str) -> None:
+    """Refuse a training set without a minority, for a method of this name that keeps it; `instead` is one to use."""
+    groups = job.data.groups
+    assert groups is not None  # check_needs saw to it
+    if not groups.minority.any():
+        raise InputError(
+            f"{name} keeps every minority sample, and {job.data.name} has none: every class has one value of the "
+            f"group; use the method {instead}, or other groups"
+        )
+
+
 def check_number(job: Job, net: nn.Module) -> None:
     """Refuse a ratio that is no number, for methods that have no G_high to take it from."""
     check_quota(number(job.settings.select.ratio), len(job.data))

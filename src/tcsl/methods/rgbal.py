@@ -6,8 +6,7 @@ from pydantic import Field
 from torch import nn
 
 from tcsl.config import Section
-from tcsl.errors import InputError
-from tcsl.methods.base import About, Method, Outcome, check_number, train_on
+from tcsl.methods.base import About, Method, Outcome, check_minority, check_number, train_on
 from tcsl.methods.options import options_of
 from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
@@ -25,13 +24,7 @@ class RGbalOptions(Section):
 
 def _check(job: Job, net: nn.Module) -> None:
     check_number(job, net)
-    groups = job.data.groups
-    assert groups is not None  # check_needs saw to it
-    if not groups.minority.any():
-        raise InputError(
-            f"rgbal keeps every minority sample, and {job.data.name} has none: every class has one value of the group, "
-            "so that it would be Random; use the method random, or other groups"
-        )
+    check_minority(job, "rgbal", instead="random")
 
 
 def _run(job: Job) -> Outcome:

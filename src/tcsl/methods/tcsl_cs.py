@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from tcsl.config import Settings
-from tcsl.methods.base import About, Method, Outcome
+from tcsl.methods.base import About, Method, Outcome, check_minority
 from tcsl.pipeline import Job, final_stage, score_stages, scoring_steps, train_final
 from tcsl.selection.coreset import coreset_from_scores
 
@@ -20,6 +22,10 @@ def _run_with_groups(job: Job) -> Outcome:
     scores = score_stages(job.hiding())
     coreset = coreset_from_scores(scores, job.settings, g_high=groups.minority)
     return Outcome(train_final(job, "tcsl_cs_groups", coreset), coreset)
+
+
+def _check_with_groups(job: Job, net: nn.Module) -> None:
+    check_minority(job, "tcsl_cs_groups", instead="tcsl_cs")
 
 
 def _stages_with_groups(settings: Settings, n: int) -> dict[str, int]:
@@ -56,6 +62,7 @@ WITH_GROUPS = Method(
     _run_with_groups,
     _stages_with_groups,
     needs=("train groups",),
+    check=_check_with_groups,
     about=About(
         idea=(
             "The ablation of TCSL_c: the first stage is replaced by the truth. What is left is how the quota is filled."
