@@ -12,6 +12,7 @@ from tcsl.data.digits import load
 from tcsl.data.groups import make_groups
 from tcsl.seeds import generator
 from tcsl.selection.fill import select_histogram
+from tcsl.selection.quota import quota
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
 
@@ -71,7 +72,7 @@ def wrong_on_average(case):
 
 
 def random_fill(case):
-    total = int(case.settings.ratio * len(case.labels))
+    total = quota(case.settings.ratio, len(case.labels))
     high = np.flatnonzero(case.g_high)
     if len(high) >= total:
         return case.rng.choice(high, total, replace=False)
@@ -114,7 +115,7 @@ def total_of(k):
 def easiest_of_g_high(case):
     """Of a G_high that exceeds the quota, the lowest TCSL_c."""
     high = np.flatnonzero(case.g_high)
-    total = int(case.settings.ratio * len(case.labels))
+    total = quota(case.settings.ratio, len(case.labels))
     if len(high) <= total:
         return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=0)
     return high[np.argsort(case.tcsl_c[high], kind="stable")[:total]]

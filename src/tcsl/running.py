@@ -351,6 +351,18 @@ def check_same_data(
         )
 
 
+def load_training_set(folder: RunFolder, settings: Settings, progress: Progress | None = None) -> Dataset:
+    """Load the training set of a run again; one that has changed since is refused.
+
+    Parameters
+    ----------
+    settings : the run's, but for where the data are now
+    """
+    data = load_dataset(settings, progress, only_train=True).train
+    check_same_data(folder, data, only_train=True)
+    return data
+
+
 def load_dataset(settings: Settings, progress: Progress | None = None, *, only_train: bool = False) -> Splits:
     """Make or read the dataset that the settings name; `only_train` spares the decoding of the other splits."""
     data = settings.data

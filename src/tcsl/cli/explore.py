@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explore(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run, of one seed.", show_default=False)],
+    run: options.Run,
     port: Annotated[
         int | None,
         typer.Option(

@@ -77,7 +77,7 @@ def open_marked(
     >>> len(samples), int(samples.table["chosen"].sum()), samples.source.inputs.shape
     (200, 20, (200, 3, 8, 8))
     """
-    from tcsl.running import check_same_data, load_dataset
+    from tcsl.running import load_training_set
 
     folder = RunFolder.find(Path(run))
     settings, data = folder.settings(), folder.data()
@@ -87,7 +87,7 @@ def open_marked(
     if not settings.data.name:
         return Marked(table, data["fingerprint"])
     samples = mark(table, settings, fingerprint=data["fingerprint"])
-    check_same_data(folder, load_dataset(settings, progress, only_train=True).train, only_train=True)
+    load_training_set(folder, settings, progress)  # refuses data that have changed
     return samples
 
 

@@ -40,13 +40,11 @@ def read_contents(path: Path, progress: Progress | None = None) -> Contents:
 
 def _loaded(run: Material, progress: Progress | None) -> Dataset | str:
     """Return the training set of a run, or why it cannot be had."""
-    from tcsl.running import check_same_data, load_dataset
+    from tcsl.running import load_training_set
 
     if not run.settings.data.name:
         return "the data came from Python, and the run has no samples.parquet"
     try:
-        data = load_dataset(run.settings, progress, only_train=True).train
-        check_same_data(RunFolder.find(run.path), data, only_train=True)
+        return load_training_set(RunFolder.find(run.path), run.settings, progress)
     except TcslError as error:
         return f"the run has no samples.parquet, and its data cannot be loaded again: {error}"
-    return data

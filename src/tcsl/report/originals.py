@@ -58,12 +58,11 @@ def open_originals(
     """
     from tcsl.export.marked import find, names_of
     from tcsl.export.pixels import image_files
-    from tcsl.running import check_same_data, load_dataset
+    from tcsl.running import load_training_set
 
     if not settings.data.name:
         raise InputError("the data came from Python, and only the caller has them")
-    data = load_dataset(settings, progress, only_train=True).train
-    check_same_data(folder, data, only_train=True)
+    data = load_training_set(folder, settings, progress)
     if not are_pictures(data.inputs):
         return None
     if settings.data.name not in DATASETS or DATASETS.get(settings.data.name).read is not None:
