@@ -12,7 +12,7 @@ from tcsl.data.digits import load
 from tcsl.data.groups import make_groups
 from tcsl.seeds import generator
 from tcsl.selection.fill import select_histogram
-from tcsl.selection.quota import quota
+from tcsl.selection.quota import level, quota
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
 
@@ -112,13 +112,26 @@ def total_of(k):
     return choose
 
 
-def easiest_of_g_high(case):
-    """Of a G_high that exceeds the quota, the lowest TCSL_c."""
-    high = np.flatnonzero(case.g_high)
-    total = quota(case.settings.ratio, len(case.labels))
-    if len(high) <= total:
-        return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=0)
-    return high[np.argsort(case.tcsl_c[high], kind="stable")[:total]]
+def of_g_high(score, *, by_class=False):
+    """Of a G_high that exceeds the quota, the lowest of a score, over all classes or of each as equally as can be."""
+
+    def choose(case):
+        high = np.flatnonzero(case.g_high)
+        total = quota(case.settings.ratio, len(case.labels))
+        if len(high) <= total:
+            return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=0)
+        order = high[np.argsort(score(case)[high], kind="stable")]
+        if not by_class:
+            return order[:total]
+        here = case.labels[order]
+        wanted = level(total, np.zeros(case.labels.max() + 1, int), np.bincount(here, minlength=case.labels.max() + 1))
+        return np.concatenate([order[here == k][:count] for k, count in enumerate(wanted)])
+
+    return choose
+
+
+def highest(case):
+    return -case.tcsl_s
 
 
 SCORING = {
@@ -176,11 +189,10 @@ RATIO = {
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
 }
 EXCEEDING = {
-    "of G_high, the highest TCSL_s of each class": Trial("quota", {"select.exceeding": "highest"}),
-    "of G_high, the highest TCSL_s over all classes": Trial(
-        "quota", {"select.exceeding": "highest", "select.fill": "global"}
-    ),
-    "of G_high, the lowest TCSL_c": Trial("quota", choose=easiest_of_g_high),
+    "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
+    "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest, by_class=True)),
+    "of G_high, the highest TCSL_s over all classes": Trial("quota", choose=of_g_high(highest)),
+    "of G_high, the lowest TCSL_c": Trial("quota", choose=of_g_high(lambda case: case.tcsl_c)),
 }
 
 

@@ -97,6 +97,51 @@ def test_d2_reads_an_embedding(form, tcsl_command, table, tmp_path):
     assert json.loads(out)["ids"] == TABLE["name"].gather(expected.indices).to_list()
 
 
+@pytest.mark.parametrize("kind", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("words", [False, True])
+def test_rgbal_reads_the_minority(words, kind, tcsl_command, tmp_path):
+    minority = np.arange(N) % 6 == 0
+    column = pl.Series(minority) if words else pl.Series(minority.astype(int))
+    path = write(TABLE.with_columns(rare=column), tmp_path / f"t{kind}")
+    expected = tcsl.select(TABLE["el2n"].to_numpy(), SPECIES, rule="rgbal", ratio=0.3, seed=5, minority=minority)
+    assert minority[expected.indices].sum() == minority.sum() == 7
+    given = ["--minority", "rare", "--label", "species", "--ratio", 0.3, "--seed", 5, "--json"]
+    code, out, err = tcsl_command("select", path, "--rule", "rgbal", *given)
+    assert code == 0, err
+    assert json.loads(out)["ids"] == expected.indices.tolist()
+
+
+def test_tcsl_cs_takes_the_minority_in_place_of_its_own_g_high(tcsl_command, tmp_path):
+    path = own_scores(tmp_path / "scores.parquet")
+    minority = np.arange(N) % 8 == 3  # none of what the losses say
+    table = pl.read_parquet(path).with_columns(rare=pl.Series(minority))
+    table.write_parquet(tmp_path / "t.parquet")
+    expected = tcsl.select(path, ratio=0.3, seed=3, minority=minority)
+    assert expected.g_high.sum() == minority.sum()
+    assert minority[expected.indices[expected.g_high]].all()
+    assert expected.facts["told"] == "minority"
+    given = ["--minority", "rare", "--ratio", 0.3, "--seed", 3]
+    code, out, err = tcsl_command("select", tmp_path / "t.parquet", *given, "--json")
+    assert code == 0, err
+    assert json.loads(out)["ids"] == expected.ids.tolist()
+    _, out, _ = tcsl_command("select", tmp_path / "t.parquet", *given)
+    assert "5 of the minority, 7 by TCSL_c" in out
+
+
+@pytest.mark.parametrize(
+    ("minority", "message"),
+    [
+        (np.zeros(N, bool), "minority is false for every sample"),
+        (np.ones(3, bool), r"for each of the 40 samples, got bool of shape \(3,\)"),
+        (np.arange(N), "must be true or false for each"),
+        (None, "the rule rgbal needs the minority"),
+    ],
+)
+def test_a_minority_that_cannot_be(minority, message):
+    with pytest.raises(InputError, match=message):
+        tcsl.select(TABLE["el2n"].to_numpy(), SPECIES, rule="rgbal", ratio=0.3, minority=minority)
+
+
 def test_columns_with_usual_names_are_found_and_without_an_id_rows_are_numbered(tcsl_command, tmp_path):
     write(TABLE.select("el2n", y="species"), tmp_path / "t.csv")
     code, out, err = tcsl_command("select", tmp_path / "t.csv", "--rule", "top", "--score", "el2n", "--json")
@@ -305,7 +350,7 @@ D2 = ["--rule", "d2", "--embedding", "e.npy"]
     [
         (
             ["t.csv", "--rule", "hits"],
-            "unknown rule 'hits'; did you mean 'hist'? Known: bot, ccs, d2, hist, random, tcsl",
+            "unknown rule 'hits'; did you mean 'hist'? Known: bot, ccs, d2, hist, random, rgbal",
         ),
         (["t.csv"], "t.csv has no loss curves"),
         (["t.parquet"], "such as --rule hist --score COLUMN; columns of numbers: el2n, loss"),
@@ -342,7 +387,7 @@ D2 = ["--rule", "d2", "--embedding", "e.npy"]
             "ratio 0.001 of 40 samples is no sample: use a ratio of 0.0253",
         ),
         (["t.csv", *D2, "--k", "40", "--beta", "0"], "below the number of samples, 40; got 40: use another k"),
-        (["t.csv", *D2, "--k", "30"], "that beta = 0.4 leaves, 24 of 40; got 30: use a smaller k or beta"),
+        (["t.csv", *D2, "--k", "30"], "that beta leaves, 24 of 40; got 30: use a smaller k or beta"),
         (["t.csv", *D2, "--k", "0"], "k = 0: input should be greater than or equal to 1"),
         (["t.csv", *D2, "--gamma", "-1"], "gamma = -1.0: input should be greater than or equal to 0"),
         (["t.csv", *D2, "--metric", "cosin"], "metric = 'cosin': input should be 'euclidean' or 'cosine'"),
@@ -351,6 +396,10 @@ D2 = ["--rule", "d2", "--embedding", "e.npy"]
         (["t.csv", "--rule", "hist", "--bins", "0"], "bins = 0: input should be greater than or equal to 1"),
         (["t.csv", "--rule", "hist", "--seed", "-1"], "seed must be 0 or more, got -1"),
         (["t.csv", "--rule", "d2"], "the rule d2 needs --embedding FILE"),
+        (["t.csv", "--rule", "rgbal"], "the rule rgbal needs --minority COLUMN, true or 1 where"),
+        (["t.csv", "--rule", "rgbal", "--minority", "no"], "unknown column of t.csv for 'minority' 'no'"),
+        (["t.csv", "--rule", "rgbal", "--minority", "note"], "row 1 of t.csv has 'x' in 'note'"),
+        (["t.csv", "--rule", "bot", "--minority", "note"], "takes no --minority, which is for rgbal, tcsl_cs; leave"),
         (["t.csv", "--rule", "d2", "--embedding", "short.npy"], "short.npy has 39 rows, but there are 40 samples"),
         (
             ["t.csv", "--rule", "d2", "--embedding", "others.parquet"],

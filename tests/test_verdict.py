@@ -35,9 +35,20 @@ def test_only_samples_that_the_biased_model_gets_wrong_are_counted():
     assert found.found is True
 
 
-def test_a_wrong_class_that_stays_wrong_is_no_gain():
-    found = judge(*predictions_of((20, 0, 1, 2, 1)))
-    assert (found.gained, found.lost, found.p, found.found) == (0, 0, 1.0, False)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (1, 1),  # both repeat it
+        (0, 0),  # both are right
+        (1, 2),  # set wrong in another way
+        (2, 1),  # and the reverse
+        (2, 0),  # plain training made a mistake of its own
+        (0, 2),  # and so did the coreset's
+    ],
+)
+def test_only_the_biased_models_own_mistake_counts_and_only_against_the_right_class(before, after):
+    found = judge(*predictions_of((20, 0, 1, before, after)))
+    assert (found.wrong, found.gained, found.lost, found.p, found.found) == (20, 0, 0, 1.0, False)
 
 
 @given(st.lists(st.integers(0, 3 * 3 * 3 - 1), min_size=5, max_size=40), st.randoms())

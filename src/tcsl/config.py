@@ -110,9 +110,6 @@ class ScoreSettings(Section):
         "class",
         description="literal: exp(-loss/median), as printed; class: the same within each class; none: as they were",
     )
-    gce: float = Field(
-        0.0, ge=0, le=1, description="q of a generalised cross entropy in stage 1, without new weights; 0: none"
-    )
     correction: float = Field(1.0, ge=0, description="what log f_s is multiplied by in stage 2; 1 as printed")
     record: Literal["training", "evaluation"] = Field(
         "training",
@@ -138,9 +135,9 @@ class SelectSettings(Section):
         "equal",
         description="what G_high leaves: so that classes end equal, by the classes' shares, or over all as printed",
     )
-    exceeding: Literal["uniform", "highest"] = Field(
-        "uniform",
-        description="of a G_high that exceeds the quota: a uniform sample as printed, or the highest TCSL_s",
+    exceeding: Literal["weighted", "uniform"] = Field(
+        "weighted",
+        description="of a G_high that exceeds the quota: a sample drawn by TCSL_s, or a uniform one as printed",
     )
 
 
@@ -166,7 +163,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "fast": {"score": {"biased_share": 0.03, "core_share": 0.06}},
     "paper": {
         "score": {"weight_update": "literal", "record": "evaluation", "least_epochs": 1, "least_steps": 1},
-        "select": {"losses": "raw", "restarts": 1, "fill": "global"},
+        "select": {"losses": "raw", "restarts": 1, "fill": "global", "exceeding": "uniform"},
     },
 }
 

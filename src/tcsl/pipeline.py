@@ -26,6 +26,7 @@ from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
 from tcsl.types import FloatArray
 
+_GCE = "-gce"  # what the ablation's stages are called after Algorithm 1's
 Need: TypeAlias = Literal["train groups", "val", "val groups"]  # what a method may be handed beside labels
 
 
@@ -95,21 +96,24 @@ class Job:
         return net.eval(), tables
 
 
-def score_stages(job: Job) -> Scores:
-    """Run Algorithm 1 and return the scores; written to scores.parquet."""
+def score_stages(job: Job, *, gce: float = 0.0) -> Scores:
+    """Run Algorithm 1 and return the scores; written to scores.parquet, but for those of the ablation (`gce`)."""
     settings, data = job.settings, job.data
     seed = settings.seed
-    path = job.folder.path / "scores.parquet" if job.folder else None
+    path = job.folder.path / "scores.parquet" if job.folder and not gce else None
+    core = f"core{_GCE}" if gce else "core"
     if path and path.exists():
         return Scores.load(path)
 
     def core_stage(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        table = train_core(net, biased, job.feed, settings, seed=seed, checkpoint=checkpoint, report=job.report)
+        table = train_core(
+            net, biased, job.feed, settings, seed=seed, stage=core, checkpoint=checkpoint, report=job.report
+        )
         return {"tcsl_c": table}
 
-    biased, losses = biased_stage(job)
+    biased, losses = biased_stage(job, gce=gce)
     curves = np.ascontiguousarray(losses.numpy())
-    _, tables = job.stage("core", "core", core_stage)
+    _, tables = job.stage(core, "core", core_stage)
     tcsl_s = tcsl_s_of(curves)
     g_high = identify(curves, tcsl_s, settings.select, seed=seed)
     facts = {
@@ -125,23 +129,34 @@ def score_stages(job: Job) -> Scores:
     return scores
 
 
-def biased_stage(job: Job) -> tuple[nn.Module, Tensor]:
+def biased_stage(job: Job, *, gce: float = 0.0) -> tuple[nn.Module, Tensor]:
     """Run stage 1 of Algorithm 1 and return the biased model with its loss curves, (n, T_s) on the host."""
+    stage = f"biased{_GCE}" if gce else "biased"
 
     def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         settings = job.settings
-        curves = train_biased(net, job.feed, settings, seed=settings.seed, checkpoint=checkpoint, report=job.report)
+        curves = train_biased(
+            net,
+            job.feed,
+            settings,
+            seed=settings.seed,
+            stage=stage,
+            gce=gce,
+            checkpoint=checkpoint,
+            report=job.report,
+        )
         return {"curves": curves}
 
-    biased, tables = job.stage("biased", "biased", train)
+    biased, tables = job.stage(stage, "biased", train)
     return biased, tables["curves"]
 
 
-def scoring_steps(settings: Settings, n: int) -> dict[str, int]:
+def scoring_steps(settings: Settings, n: int, *, gce: bool = False) -> dict[str, int]:
     """Return the optimizer steps of Algorithm 1's two stages."""
+    which = _GCE if gce else ""
     return {
-        "biased": steps_of(n, settings.train, settings.biased_epochs_on(n)),
-        "core": steps_of(n, settings.train, settings.core_epochs),
+        f"biased{which}": steps_of(n, settings.train, settings.biased_epochs_on(n)),
+        f"core{which}": steps_of(n, settings.train, settings.core_epochs),
     }
 
 

@@ -102,6 +102,7 @@ METHODS = Registry(
         "dfr": "tcsl.methods.dfr:METHOD",
         "tcsl_cs": "tcsl.methods.tcsl_cs:METHOD",
         "tcsl_cs_groups": "tcsl.methods.tcsl_cs:WITH_GROUPS",
+        "tcsl_cs_gce": "tcsl.methods.tcsl_cs_gce:METHOD",
         "el2n_bot": "tcsl.methods.coresets:EL2N_BOT",
         "el2n_top": "tcsl.methods.coresets:EL2N_TOP",
         "el2n_hist": "tcsl.methods.coresets:EL2N_HIST",

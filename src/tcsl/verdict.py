@@ -1,11 +1,11 @@
 """Is there a shortcut? A test on held-out samples that needs no groups.
 
 Where the biased model is wrong on a held-out sample, the easy rule contradicts the label. If training on everything
-neglects such samples because of that rule, training on the coreset gets more of them right; where they are only hard,
-it does not, since it has seen less data. So, among the held-out samples that the biased model gets wrong, those that
-retraining sets right are counted against those that it sets wrong: the exact one-sided McNemar (sign) test. Without a
-shortcut that costs anything, each is at most as likely as the other, and the verdict is "shortcut" in at most 5 % of
-runs; how often it is in truth, over the strength of a planted shortcut, is measured in docs/verdict.md.
+follows that rule, it repeats the mistake, the same wrong class, and training on the coreset sets more of them right;
+where the samples are only hard, it does not, since it has seen less data. So the mistakes that plain training repeats
+and retraining sets right are counted against the reverse: the exact one-sided McNemar (sign) test. Without a shortcut
+that costs anything, each is at most as likely as the other, and the verdict is "shortcut" in at most 5 % of runs; how
+often it is in truth, over the strength of a planted shortcut, is measured in docs/verdict.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Verdict:
     p : of the test; a shortcut is found where it is at most `level`
     held_out : samples that the models were compared on
     wrong : how many of them the biased model gets wrong
-    gained, lost : how many of those training on the coreset sets right, and wrong, against training on everything
+    gained, lost : of those, how many mistakes training on everything repeats and training on the coreset sets right,
+        and the reverse
     """
 
     found: bool | None
@@ -55,12 +56,12 @@ def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray)
     >>> labels = np.zeros(40, np.int64)
     >>> biased, before, after = (np.r_[np.ones(wrong, int), np.zeros(40 - wrong, int)] for wrong in (12, 8, 1))
     >>> judge(labels, biased, before, after).sentence  # seven to none: 1 / 2^7
-    'There is a shortcut: of the 12 held-out samples that the biased model gets wrong, training on the coreset instead
-    of everything sets 7 right and 0 wrong (p = 0.0078)'
+    'There is a shortcut: of the 12 mistakes of the biased model on held-out samples, training on everything repeats 7
+    that training on the coreset sets right, and the reverse holds for 0 (p = 0.0078)'
     """
     wrong = biased != labels
-    gained = int((wrong & (before != labels) & (after == labels)).sum())
-    lost = int((wrong & (before == labels) & (after != labels)).sum())
+    gained = int((wrong & (before == biased) & (after == labels)).sum())
+    lost = int((wrong & (before == labels) & (after == biased)).sum())
     n = int(wrong.sum())
     counts = {"held_out": len(labels), "wrong": n, "gained": gained, "lost": lost}
     if 0.5**n > LEVEL:
@@ -75,9 +76,9 @@ def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray)
     p = sign_test(gained, lost)
     found = p <= LEVEL
     text = (
-        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n:,} held-out samples that the biased "
-        f"model gets wrong, training on the coreset instead of everything sets {gained:,} right and {lost:,} wrong "
-        f"(p = {p:.2g})"
+        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n:,} mistakes of the biased model on "
+        f"held-out samples, training on everything repeats {gained:,} that training on the coreset sets right, and the "
+        f"reverse holds for {lost:,} (p = {p:.2g})"
     )
     return Verdict(found, text, p, **counts)
 

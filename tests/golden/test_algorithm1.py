@@ -79,8 +79,7 @@ def within_class(labels):
 def test_a_biased_model_by_gce_minimises_it_and_records_the_usual_loss(feed):
     net = build_net("mlp", feed.data, seed=0)
     reference = copy.deepcopy(net)
-    given = settings(score__gce=0.7, score__biased_epochs=2)
-    curves = train_biased(net, feed, given, seed=SEED)
+    curves = train_biased(net, feed, settings(score__biased_epochs=2), seed=SEED, gce=0.7)
     optimizer = torch.optim.SGD(reference.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3)
     x, y = feed.inputs, feed.labels
     weights = 1 / torch.bincount(y)[y].float()

@@ -45,7 +45,7 @@ def test_a_lost_class_is_named_with_what_to_do_and_the_line_that_asked():
         select_bot(scores, labels, ratio=0.5)
     assert caught[0].filename == __file__
     with pytest.warns(TcslWarning, match="no sample of class 0") as caught:
-        select_d2(scores, scores[:, None], labels, ratio=0.125)
+        select_d2(scores, scores[:, None], labels, ratio=0.125, beta=0)
     assert caught[0].filename == __file__
 
 
@@ -110,12 +110,22 @@ def test_beta_is_read_as_the_decimal_number_that_it_was_written_as():
 
 def test_a_beta_that_leaves_too_few_names_the_largest():
     with pytest.raises(InputError, match=r"beta 0.4 leaves 5 of 8 samples, but 6 .*use a beta of 0.25 or less"):
-        select_ccs(np.arange(8.0), ONE_CLASS, ratio=0.75, rng=RNG(0))
+        select_ccs(np.arange(8.0), ONE_CLASS, ratio=0.75, beta=0.4, rng=RNG(0))
     assert len(select_ccs(np.arange(8.0), ONE_CLASS, ratio=0.75, beta=0.25, rng=RNG(0))) == 6
     # 2 / 3 is rounded down: what the message says works.
     with pytest.raises(InputError, match=r"use a beta of 0\.6666 or less"):
         drop_hardest(np.arange(30_000.0), 0.7, 10_000)
     assert len(drop_hardest(np.arange(30_000.0), 0.6666, 10_000)) == 10_002
+
+
+@pytest.mark.parametrize(("ratio", "left"), [(0.1, 6), (0.6, 6), (0.7, 7), (0.8, 8), (1, 10)])
+def test_without_a_beta_two_fifths_are_dropped_or_what_the_ratio_leaves(ratio, left):
+    scores, labels = np.arange(10.0), np.zeros(10, int)
+    for seed in range(20):
+        assert select_ccs(scores, labels, ratio=ratio, rng=RNG(seed)).max() < left
+    # Without messages, D2 takes the hardest of what is left.
+    kept = select_d2(scores, scores[:, None], labels, ratio=ratio, k=1, gamma=1e9, forward_gamma=1e9)
+    assert kept.tolist() == list(range(left))[-round(10 * ratio) :]
 
 
 # Neighbours.
@@ -204,7 +214,7 @@ def test_a_negative_score_raises_its_neighbours():
 def test_d2_by_hand():
     labels = np.zeros(5, int)
     halved = {"k": 1, "gamma": HALVE, "forward_gamma": HALVE}
-    assert select_d2(SCORES, LINE, labels, ratio=0.6, **halved).tolist() == [1, 2, 3]
+    assert select_d2(SCORES, LINE, labels, ratio=0.6, beta=0, **halved).tolist() == [1, 2, 3]
     # beta = 0.2 drops sample 2, of score 4, before the graph is made: edges 0 - 1 and 3 - 4. Raised: 2, 2.5, 4 and 3.5;
     # take 3 (4): 4 falls to 1.5; take 1 (2.5): 0 falls to 0.75; take 4.
     assert select_d2(SCORES, LINE, labels, ratio=0.6, beta=0.2, **halved).tolist() == [1, 3, 4]
@@ -214,7 +224,7 @@ def test_d2_by_class_has_a_graph_of_each_class():
     # Two classes that lie on each other; each of four has two pairs of points, and gives the harder of each pair.
     place = np.array([[0.0], [0.1], [9], [9.1]] * 2)
     scores, labels = np.array([2.0, 1, 4, 3, 1, 2, 3, 4]), np.repeat([0, 1], 4)
-    assert select_d2(scores, place, labels, ratio=0.5, k=1, by_class=True).tolist() == [0, 2, 5, 7]
+    assert select_d2(scores, place, labels, ratio=0.5, k=1, beta=0, by_class=True).tolist() == [0, 2, 5, 7]
 
 
 # Bad input.
@@ -284,7 +294,7 @@ def test_bins_are_one_or_more():
         (
             np.eye(8),
             {"k": 6, "beta": 0.25},
-            "below the number of samples that beta = 0.25 leaves, 6 of 8; got 6: use a smaller k or",
+            "below the number of samples that beta leaves, 6 of 8; got 6: use a smaller k or beta",
         ),
         (np.diag([1, 1, np.nan, 1, np.inf, 1, 1, 1]), {}, "2 of 8 rows have NaN, infinite .*first row 2"),
         (np.full((8, 2), 1e300), {}, "8 of 8 rows .* too large"),
@@ -299,4 +309,4 @@ def test_bins_are_one_or_more():
 def test_d2_says_what_is_wrong(embedding, more, message):
     labels = np.repeat([0, 1], 4)
     with pytest.raises(InputError, match=message):
-        select_d2(np.arange(8.0), embedding, labels, ratio=0.5, **{"k": 2, **more})
+        select_d2(np.arange(8.0), embedding, labels, ratio=0.5, **{"k": 2, "beta": 0, **more})

@@ -1,5 +1,7 @@
 """wKMeans, SelectBot, SelectHist and the quota, solved by hand."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -7,7 +9,7 @@ from sklearn.cluster import KMeans
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.selection.baselines import select_random, select_rgbal
-from tcsl.selection.fill import select_bottom, select_histogram
+from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
 from tcsl.selection.quota import check_quota, level, quota, round_robin, shares
 from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
 from tcsl.selection.wkmeans import wkmeans
@@ -226,26 +228,33 @@ def test_tau_itself_selects_the_bottom():
     assert choose(ratio=0.4, tau=0.4, fill="global").indices.tolist() == [0, 1, 8, 9]
 
 
-def test_of_a_g_high_larger_than_the_quota_the_highest_tcsl_s_are_kept():
-    # Six in G_high, four of class 0 and two of class 1; three are kept, as equally as can be: two of class 0, one of 1.
-    g_high, labels = np.arange(10) < 6, np.array([0, 0, 0, 0, 1, 1, 0, 0, 1, 1])
-    tcsl_s = np.float32([2, 5, 4, 3, 1, 1.5, 0, 0, 0, 0])
-
-    def kept(**settings):
-        chosen = SelectSettings(ratio=0.3, exceeding="highest", **settings)
-        return select_coreset(g_high, tcsl_s, TCSL_C, labels, chosen, seed=0).tolist()
-
-    assert kept() == [1, 2, 5]
-    # By the classes' shares in the data, 0.6 and 0.4 of three: 1.8 and 1.2, so two and one.
-    assert kept(fill="class") == [1, 2, 5]
-    with pytest.warns(TcslWarning, match="no sample of class 1"):
-        assert kept(fill="global") == [1, 2, 3]
+def test_a_weighted_draw_has_the_probabilities_of_drawing_one_by_one():
+    # Weights 1, 2, 3. The pair {0, 1} comes as 0 then 1, 1/6 x 2/5, or 1 then 0, 1/3 x 1/4: 0.15. So {0, 2} has
+    # 1/6 x 3/5 + 1/2 x 1/3 = 0.2667, and {1, 2} the rest. The first is sample 2 half of the time.
+    rng = np.random.default_rng(0)
+    draws = np.array([select_weighted(np.array([1.0, 2, 3]), 2, rng=rng) for _ in range(20_000)])
+    left_out = np.bincount(3 - draws.sum(1), minlength=3) / len(draws)
+    np.testing.assert_allclose(left_out, [1 - 0.15 - 4 / 15, 4 / 15, 0.15], atol=0.01)
+    np.testing.assert_allclose(np.bincount(draws[:, 0]) / len(draws), [1 / 6, 1 / 3, 1 / 2], atol=0.01)
 
 
-def test_as_printed_a_g_high_larger_than_the_quota_is_sampled():
-    settings = SelectSettings(ratio=0.1)
-    picks = {int(select_tcsl_cs(CURVES, TCSL_C, LABELS, settings, seed=s).indices[0]) for s in range(20)}
-    assert picks == {8, 9}
+def test_samples_of_weight_zero_are_drawn_last():
+    for seed in range(20):
+        drawn = select_weighted(np.array([0.0, 1, 0, 2]), 3, rng=np.random.default_rng(seed)).tolist()
+        assert set(drawn[:2]) == {1, 3}
+        assert drawn[2] in (0, 2)
+
+
+@pytest.mark.parametrize(("exceeding", "share"), [("weighted", 0.75), ("uniform", 0.5)])
+def test_a_g_high_larger_than_the_quota_is_sampled_by_tcsl_s_or_as_printed(exceeding, share):
+    # Samples 8 and 9 are in G_high, with 1 and 3 of TCSL_s; one is kept.
+    g_high, tcsl_s = np.arange(10) >= 8, np.float32([0, 0, 0, 0, 0, 0, 0, 0, 1, 3])
+    settings = SelectSettings(ratio=0.1, exceeding=exceeding)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TcslWarning)
+        picks = [select_coreset(g_high, tcsl_s, TCSL_C, LABELS, settings, seed=s).item() for s in range(2000)]
+    assert set(picks) == {8, 9}
+    assert np.mean(np.array(picks) == 9) == pytest.approx(share, abs=0.03)
 
 
 def test_auto_keeps_three_times_g_high():

@@ -11,7 +11,7 @@ import tcsl
 from tcsl.errors import TcslWarning
 from tcsl.selection.quota import quota
 
-RULES = ["bot", "top", "hist", "ccs", "d2", "random", "tcsl_cs"]
+RULES = ["bot", "top", "hist", "ccs", "d2", "random", "rgbal", "tcsl_cs"]
 seeds = st.integers(0, 2**32 - 1)
 ratios = st.floats(0.02, 1)
 
@@ -25,9 +25,9 @@ def samples(seed, n, dtype=np.float64):
 
 
 def chosen(rule, scores, labels, embedding, curves, *, ratio, **more):
-    """Select, with what the rule needs and a beta that leaves enough."""
-    if rule in ("ccs", "d2"):
-        more["beta"] = min(0.3, float(1 - np.ceil(100 * ratio) / 100))
+    """Select, with what the rule needs."""
+    if rule == "rgbal":
+        more["minority"] = scores < np.sort(scores)[3]
     if rule == "d2":
         more |= {"embedding": embedding, "k": 3}
     if rule == "tcsl_cs":

@@ -235,7 +235,14 @@ def test_d2_is_the_dense_formulation(seed, n, gamma, forward_gamma, ties, negati
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TcslWarning)
         kept = select_d2(
-            scores, rows, labels, ratio=min(1, (count + 0.5) / n), k=k, gamma=gamma, forward_gamma=forward_gamma
+            scores,
+            rows,
+            labels,
+            ratio=min(1, (count + 0.5) / n),
+            k=k,
+            gamma=gamma,
+            forward_gamma=forward_gamma,
+            beta=0,
         )
     assert kept.tolist() == sorted(expected)
 
@@ -247,7 +254,7 @@ def test_d2_never_sees_what_beta_drops(seed, n, beta):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TcslWarning)
         here = select_d2(scores, rows, labels, ratio=3.5 / n, k=2, beta=beta)
-        alone = select_d2(scores[left], rows[left], labels[left], ratio=min(1, 3.5 / len(left)), k=2)
+        alone = select_d2(scores[left], rows[left], labels[left], ratio=min(1, 3.5 / len(left)), k=2, beta=0)
     assert left[alone].tolist() == here.tolist()
 
 
@@ -257,6 +264,6 @@ def test_d2_by_class_is_exact_and_keeps_the_classes_shares(seed, n, ratio):
     labels = np.arange(n) % 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TcslWarning)
-        kept = select_d2(scores, rows, labels, ratio=ratio, k=3, by_class=True)
+        kept = select_d2(scores, rows, labels, ratio=ratio, k=3, beta=0, by_class=True)
     assert len(np.unique(kept)) == quota(ratio, n)
     assert (abs(np.bincount(labels[kept], minlength=3) - len(kept) * np.bincount(labels) / n) < 1).all()

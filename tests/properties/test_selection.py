@@ -32,7 +32,7 @@ def cluster(rows, weights, start, **more):
     st.floats(0.02, 1),
     st.sampled_from(["equal", "class", "global"]),
     st.booleans(),
-    st.sampled_from(["highest", "uniform"]),
+    st.sampled_from(["weighted", "uniform"]),
 )
 def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom, exceeding):
     rng = np.random.default_rng(seed)

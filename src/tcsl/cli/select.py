@@ -16,6 +16,7 @@ from tcsl.cli.options import print_json
 from tcsl.errors import InputError
 
 if TYPE_CHECKING:
+    from tcsl.data.scored import Scored
     from tcsl.scores import Coreset
     from tcsl.selection.by_rule import Rule
     from tcsl.selection.quota import Ratio
@@ -39,7 +40,8 @@ def select(
         str | None,
         _option(
             "bot (the lowest scores), top (the highest), hist (one of each of B bins by rank in turn), ccs "
-            "(coverage-centric), d2 (D2 pruning), random, or tcsl_cs (Algorithm 2, by default; it needs loss curves)."
+            "(coverage-centric), d2 (D2 pruning), random, rgbal (the minority first, which it is told), or tcsl_cs "
+            "(Algorithm 2, by default; it needs loss curves)."
         ),
     ] = None,
     score: Annotated[
@@ -57,13 +59,20 @@ def select(
             "order or with a column id."
         ),
     ] = None,
+    minority: Annotated[
+        str | None,
+        _option(
+            "Of rgbal, which needs it, and of tcsl_cs, in place of its own G_high: a column that is true or 1 where a "
+            "sample contradicts the shortcut."
+        ),
+    ] = None,
     ratio: options.Ratio = None,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Of bot, top, hist, d2: fill each class by its share.")
     ] = False,
     bins: Annotated[int | None, _option("Of hist, ccs, tcsl_cs: B; 50 by default.")] = None,
     beta: Annotated[
-        float | None, _option("Of ccs, d2: the hardest part, which is dropped first; 0.4 by default.")
+        float | None, _option("Of ccs, d2: the hardest part, which is dropped first; by default 0.4, or what r leaves.")
     ] = None,
     k: Annotated[int | None, _option("Of d2: neighbours a sample; 5 by default.")] = None,
     gamma: Annotated[
@@ -104,10 +113,10 @@ def select(
     path = table / "scores.parquet" if table.is_dir() else table
     of_rule = {"by_class": by_class or None, "bins": bins, "beta": beta, "k": k, "gamma": gamma, "metric": metric}
     of_rule = {name: value for name, value in of_rule.items() if value is not None}
-    others = {"embedding": embedding, "profile": profile, "config": config, "set": set_}
+    others = {"embedding": embedding, "minority": minority, "profile": profile, "config": config, "set": set_}
     given = [*of_rule, *(name for name, value in others.items() if value)]
     check_given(rule or "tcsl_cs", given, spelt=lambda name: "--" + name.replace("_", "-"))
-    asked = _Asked(path, score, label, id_, out)
+    asked = _Asked(path, score, label, id_, minority, out)
     if rule in (None, "tcsl_cs"):
         overrides = options.overrides_from(set_, select__ratio=options.ratio_of(ratio), select__bins=bins)
         chosen = _by_curves(asked, profile=profile, seed=seed, file=config, overrides=overrides)
@@ -126,7 +135,14 @@ class _Asked(NamedTuple):
     score: str | None
     label: str | None
     id_: str | None
+    minority: str | None
     out: Path | None
+
+    def read(self, rule: str) -> Scored:
+        """Return what the rule needs of the table."""
+        from tcsl.data.scored import read_scored
+
+        return read_scored(self.path, rule, score=self.score, label=self.label, id_=self.id_, minority=self.minority)
 
     def place(self, default: str) -> Path:
         """Return where the coreset goes; not to a folder, nor over the table."""
@@ -154,26 +170,28 @@ class _Chosen(NamedTuple):
 
 def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
     """Run Algorithm 2 on the scores of a run, or on any table that has loss curves."""
-    from tcsl.data.scored import read_scored
     from tcsl.scores import Scores, is_scores
     from tcsl.selection.coreset import coreset_from_scores, scores_of, settings_like
     from tcsl.selection.quota import said
 
     more: dict[str, Any] = {}
-    if is_scores(asked.path) and {asked.score, asked.label, asked.id_} == {None}:
+    minority = None
+    if is_scores(asked.path) and {asked.score, asked.label, asked.id_, asked.minority} == {None}:
         scores = Scores.load(asked.path)
     else:
         more = {"table": asked.path.name, "score": asked.score or "tcsl_c"}
-        found = read_scored(asked.path, "tcsl_cs", score=asked.score, label=asked.label, id_=asked.id_)
+        found = asked.read("tcsl_cs")
+        minority = found.minority
         assert found.curves is not None  # of tcsl_cs, both are read
         assert found.scores is not None
         scores = scores_of(found.curves, found.scores, found.labels, ids=found.ids, facts=found.facts)
     settings = settings_like(scores, **wanted)
     place = asked.place(f"coreset-{said(settings.select.ratio)}.parquet")
-    coreset = coreset_from_scores(scores, settings)
+    coreset = coreset_from_scores(scores, settings, minority=minority)
     coreset = replace(coreset, facts={**coreset.facts, **more})
     high = int(coreset.g_high.sum())
-    how = f"{high} of G_high, {len(coreset) - high} by {asked.score or 'TCSL_c'}"
+    first = "the minority" if asked.minority else "G_high"
+    how = f"{high} of {first}, {len(coreset) - high} by {asked.score or 'TCSL_c'}"
     return _Chosen(coreset, place, how, scores.labels, asked.class_names(scores.facts))
 
 
@@ -182,7 +200,6 @@ def _by_score(
 ) -> _Chosen:
     """Run another rule on a table."""
     from tcsl.config import SelectSettings
-    from tcsl.data.scored import read_scored
     from tcsl.embeddings import load_embedding
     from tcsl.selection.by_rule import rule_options
     from tcsl.selection.coreset import coreset_by_rule
@@ -190,11 +207,13 @@ def _by_score(
 
     if rule == "d2" and embedding is None:
         raise InputError("the rule d2 needs --embedding FILE, a row of numbers a sample (.npy, .npz or .parquet)")
+    if rule == "rgbal" and asked.minority is None:
+        raise InputError("the rule rgbal needs --minority COLUMN, true or 1 where a sample contradicts the shortcut")
     ratio = number(SelectSettings().ratio if ratio is None else ratio)
     check_ratio(ratio)
     rule_options(of_rule)
     place = asked.place(f"coreset-{rule}-{said(ratio)}.parquet")
-    found = read_scored(asked.path, rule, score=asked.score, label=asked.label, id_=asked.id_)
+    found = asked.read(rule)
     coreset = coreset_by_rule(
         rule,
         found.scores,
@@ -203,6 +222,7 @@ def _by_score(
         seed=found.facts.get("seed", 0) if seed is None else seed,
         options=of_rule,
         embedding=None if embedding is None else load_embedding(embedding, len(found.labels), ids=found.ids),
+        minority=found.minority,
         ids=found.ids,
         facts={
             "table": asked.path.name,
@@ -211,7 +231,8 @@ def _by_score(
             "fingerprint": found.facts.get("fingerprint"),
         },
     )
-    how = "at random" if rule == "random" else f"{rule} by {asked.score}"
+    at_random = {"random": "at random", "rgbal": "the minority first, at random"}
+    how = at_random.get(rule) or f"{rule} by {asked.score}"
     return _Chosen(coreset, place, how, found.labels, asked.class_names(found.facts))
 
 

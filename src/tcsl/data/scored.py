@@ -19,7 +19,7 @@ from tcsl.data.table import column_of, ids_of, without_empty
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 from tcsl.scores import curve_columns, curves_of, read_facts
-from tcsl.types import AnyArray, FloatArray
+from tcsl.types import AnyArray, BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,9 @@ class Scored:
     ----------
     ids : (n,) text or integers
     labels : (n,) integers where all labels are whole numbers, else text
-    scores : (n,) float64; None where random goes by none
+    scores : (n,) float64; None where random or rgbal goes by none
     curves : (n, T_s) the biased model's loss in each epoch, for tcsl_cs
+    minority : (n,) whether a sample contradicts the shortcut, where a column says it
     facts : where they come from, if they are the scores of a run
     """
 
@@ -39,16 +40,20 @@ class Scored:
     labels: AnyArray
     scores: AnyArray | None
     curves: FloatArray | None
+    minority: BoolArray | None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_scored(path: Path, rule: str, *, score: str | None, label: str | None, id_: str | None) -> Scored:
+def read_scored(
+    path: Path, rule: str, *, score: str | None, label: str | None, id_: str | None, minority: str | None = None
+) -> Scored:
     """Read what a rule needs of a table: Parquet, CSV, TSV or JSON lines.
 
     Parameters
     ----------
-    rule : one of `by_rule.TAKES`; random needs no score, and tcsl_cs goes by tcsl_c where no score is named
+    rule : one of `by_rule.TAKES`; random and rgbal need no score, and tcsl_cs goes by tcsl_c where no score is named
     score : any column of numbers
+    minority : a column of true and false, or of 1 and 0
     label, id_ : columns; by default those with a usual name, and without an id the row numbers, from 0
     """
     frame = _frame(path)
@@ -60,13 +65,13 @@ def read_scored(path: Path, rule: str, *, score: str | None, label: str | None, 
                 f"Other rules go by any score, such as --rule hist --score COLUMN; {_number_columns(frame)}"
             )
         score = "tcsl_c" if score is None and "tcsl_c" in columns else score
-    if score is None and rule != "random":
+    if score is None and rule not in ("random", "rgbal"):
         raise InputError(f"{path}: which column is the score? Name it with --score; {_number_columns(frame)}")
-    for role, name in (("score", score), ("label", label), ("id", id_)):
+    for role, name in (("score", score), ("label", label), ("id", id_), ("minority", minority)):
         if name is not None and name not in columns:
             raise unknown(f"column of {path.name} for {role!r}", name, columns)
     named = {role: name for role, name in (("label", label), ("id", id_)) if name is not None}
-    free = [name for name in columns if name != score or name in named.values()]
+    free = [name for name in columns if name not in (score, minority) or name in named.values()]
     found = find_columns(path.name, free, named, how="--label NAME")
     roles = {role: names for role, names in found.items() if role in ("label", "id")}
     tell_guesses(path.name, roles, named)
@@ -82,6 +87,7 @@ def read_scored(path: Path, rule: str, *, score: str | None, label: str | None, 
         _values(column_of(frame[roles["label"][0]], path)),
         None if score is None else _numbers(frame, score, path),
         curves_of(frame, path) if rule == "tcsl_cs" else None,
+        None if minority is None else _truths(frame, minority, path),
         _facts(path),
     )
 
@@ -131,6 +137,19 @@ def _as_numbers(series: pl.Series) -> pl.Series:
     if series.dtype.is_numeric():
         return series.cast(pl.Float64)
     return pl.Series([None] * len(series), dtype=pl.Float64)
+
+
+def _truths(frame: pl.DataFrame, column: str, path: Path) -> BoolArray:
+    """Return a column of truths, (n,) bool, or say which rows have none."""
+    words = frame[column].alias("cell").cast(pl.String, strict=False).str.strip_chars().str.to_lowercase()
+    yes, no = words.is_in(["true", "1", "1.0"]), words.is_in(["false", "0", "0.0"])
+    odd = np.flatnonzero(~(yes | no).fill_null(value=False).to_numpy())
+    bad = [
+        Bad(f"row {row + 1} of {path.name}", f"has {shown(repr(cell), 40)} in {column!r}")
+        for row, cell in zip(frame[ROW].gather(odd), frame[column].alias("cell").gather(odd), strict=True)
+    ]
+    _refuse(path, bad, f"Column {column!r} must be true or false, or 1 or 0, in every row")
+    return yes.to_numpy()
 
 
 def _numbers(frame: pl.DataFrame, column: str, path: Path) -> AnyArray:

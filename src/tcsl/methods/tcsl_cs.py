@@ -20,7 +20,7 @@ def _run_with_groups(job: Job) -> Outcome:
     groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     scores = score_stages(job.hiding())
-    coreset = coreset_from_scores(scores, job.settings, g_high=groups.minority)
+    coreset = coreset_from_scores(scores, job.settings, minority=groups.minority)
     return Outcome(train_final(job, "tcsl_cs_groups", coreset), coreset)
 
 
@@ -50,8 +50,7 @@ METHOD = Method(
         reference="the paper that this package implements",
         differs=(
             "the profile paper is as printed; the profile default keeps classes' weights in stage 1, clusters bounded"
-            " losses and fills classes equally (docs/choices.md); score.gce=0.7 has the ablation's biased model,"
-            " trained with a generalised cross entropy"
+            " losses and fills classes equally (docs/choices.md)"
         ),
     ),
 )

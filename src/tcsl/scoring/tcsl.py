@@ -25,13 +25,16 @@ def train_biased(
     settings: Settings,
     *,
     seed: int,
+    stage: str = "biased",
+    gce: float = 0.0,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
 ) -> Tensor:
     """Stage 1: train `net` in place into the biased model f_s and return its loss curves, (n, T_s).
 
     After each epoch the samples of lowest loss gain weight, so that what is learned first, the shortcut, is learned
-    alone. With `score.gce`, the biased model of the ablation, the loss itself does that, and weights stay as they were.
+    alone. With `gce`, the q of a generalised cross entropy, the loss itself does that, and weights stay as they were:
+    the biased model of the ablation. `stage` names the training in reports, and its order.
     """
     classes = feed.data.num_classes
     epochs = settings.biased_epochs_on(len(feed))
@@ -39,9 +42,9 @@ def train_biased(
     curves = LossCurves(len(feed), epochs, feed.hardware.device)
 
     def reweight(epoch: int) -> None:
-        losses = curves.table[epoch]
-        if settings.score.gce:
+        if gce:
             return
+        losses = curves.table[epoch]
         if settings.score.weight_update == "literal":
             log_weights.copy_(literal_update(losses))
         elif settings.score.weight_update == "class":
@@ -51,11 +54,11 @@ def train_biased(
         net,
         feed,
         settings.train,
-        stage="biased",
+        stage=stage,
         steps=steps_of(len(feed), settings.train, epochs),
         seed=seed,
         log_weights=log_weights,
-        objective=biased_by(settings.score.gce) if settings.score.gce else cross_entropy,
+        objective=biased_by(gce) if gce else cross_entropy,
         recorder=curves,
         record=settings.score.record,
         separation=lambda epoch: separation(curves.table[epoch]),
@@ -73,6 +76,7 @@ def train_core(
     settings: Settings,
     *,
     seed: int,
+    stage: str = "core",
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
@@ -95,7 +99,7 @@ def train_core(
         net,
         feed,
         settings.train,
-        stage="core",
+        stage=stage,
         steps=steps,
         seed=seed,
         log_weights=class_balanced(feed.labels, feed.data.num_classes),

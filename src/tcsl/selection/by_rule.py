@@ -11,15 +11,15 @@ from pydantic import Field
 from tcsl.config import Section, validated
 from tcsl.errors import InputError
 from tcsl.registry import unknown
-from tcsl.selection.baselines import select_random
+from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.classes import samples_by_class, warn_of_lost_classes
 from tcsl.selection.d2 import select_d2
 from tcsl.selection.neighbours import Metric
 from tcsl.selection.quota import quota, shares
 from tcsl.selection.rules import checked_scores, drop_hardest, select_bot, select_ccs, select_hist, select_top
-from tcsl.types import AnyArray, IntArray
+from tcsl.types import AnyArray, BoolArray, IntArray
 
-Rule: TypeAlias = Literal["bot", "top", "hist", "ccs", "d2", "random"]
+Rule: TypeAlias = Literal["bot", "top", "hist", "ccs", "d2", "random", "rgbal"]
 
 
 class RuleOptions(Section):
@@ -27,7 +27,9 @@ class RuleOptions(Section):
 
     by_class: bool = Field(False, description="of bot, top, hist and d2: fill each class by its share")
     bins: int = Field(50, ge=1, description="B, of hist and ccs")
-    beta: float = Field(0.4, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first")
+    beta: float | None = Field(
+        None, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first; None: 0.4, or what r leaves"
+    )
     k: int = Field(5, ge=1, description="neighbours in D2's graph")
     gamma: float = Field(0.1, ge=0, description="of D2's reverse messages")
     metric: Metric = Field("euclidean", description="of the distances in the embedding, or cosine")
@@ -42,7 +44,8 @@ TAKES: dict[str, tuple[str, ...]] = {
     "ccs": ("bins", "beta"),
     "d2": ("by_class", "beta", "k", "gamma", "metric", "embedding"),
     "random": (),
-    "tcsl_cs": ("bins", "curves", "profile", "settings", "config", "set"),
+    "rgbal": ("minority",),
+    "tcsl_cs": ("bins", "curves", "minority", "profile", "settings", "config", "set"),
 }
 
 
@@ -80,7 +83,7 @@ def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOpti
 
     >>> check_sizes("d2", np.zeros(10, int), ratio=0.5, options=RuleOptions(k=6))
     Traceback (most recent call last):
-    tcsl.errors.InputError: D2's k must be below the 6 of 10 samples that beta = 0.4 leaves, got 6; use a smaller one
+    tcsl.errors.InputError: D2's k must be below the 6 of 10 samples that beta leaves, got 6; use a smaller k
     """
     n = len(labels)
     total = quota(ratio, n)
@@ -91,8 +94,7 @@ def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOpti
         return
     if options.k >= left:
         raise InputError(
-            f"D2's k must be below the {left} of {n} samples that beta = {options.beta:g} leaves, got {options.k}; "
-            "use a smaller one"
+            f"D2's k must be below the {left} of {n} samples that beta leaves, got {options.k}; use a smaller k"
         )
     if options.by_class:
         sizes = {label: len(part) for label, part in samples_by_class(labels).items()}
@@ -105,6 +107,24 @@ def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOpti
                 )
 
 
+def checked_minority(minority: AnyArray, n: int) -> BoolArray:
+    """Return the mask of the minority as it is, or say what is wrong with it: true or false for each of n samples.
+
+    >>> checked_minority(np.array([0.2, 1.0]), 2)
+    Traceback (most recent call last):
+    tcsl.errors.InputError: minority must be true or false for each of the 2 samples, got float64 of shape (2,)
+    """
+    whole = minority.dtype.kind in "iu" and bool(np.isin(minority, (0, 1)).all())
+    if minority.shape != (n,) or not (minority.dtype.kind == "b" or whole):
+        raise InputError(
+            f"minority must be true or false for each of the {n} samples, got {minority.dtype} of shape "
+            f"{minority.shape}"
+        )
+    if not minority.any():
+        raise InputError("minority is false for every sample: there is none to keep")
+    return minority.astype(np.bool_)
+
+
 def select_by_rule(
     rule: Rule,
     scores: AnyArray | None,
@@ -114,30 +134,37 @@ def select_by_rule(
     rng: np.random.Generator,
     options: RuleOptions | None = None,
     embedding: AnyArray | None = None,
+    minority: BoolArray | None = None,
 ) -> IntArray:
     """Return the floor(r n) samples that a rule keeps, ascending.
 
     Parameters
     ----------
-    scores : (n,) one a sample; higher is harder. `random` needs none
+    scores : (n,) one a sample; higher is harder. `random` and `rgbal` need none
     labels : (n,) the class of each sample, numbers or text
-    rng : read by hist, ccs and random
+    rng : read by hist, ccs, random and rgbal
     options : each rule reads its own of them
     embedding : (n, d) a row a sample, which d2 needs
+    minority : (n,) whether a sample contradicts the shortcut, which rgbal needs: it is told the groups
 
     >>> draw = np.random.default_rng(0)
     >>> select_by_rule("top", np.array([3, 1, 2]), np.array(["a", "a", "a"]), ratio=0.7, rng=draw).tolist()
     [0, 2]
     """
     options = options or RuleOptions()
-    if rule == "random":
+    if rule in ("random", "rgbal"):
         if scores is not None:
             checked_scores(scores, labels)
-        chosen = select_random(len(labels), ratio=ratio, rng=rng)
+        if rule == "random":
+            chosen = select_random(len(labels), ratio=ratio, rng=rng)
+        elif minority is None:
+            raise InputError("the rule rgbal needs the minority, for every sample whether it contradicts the shortcut")
+        else:
+            chosen = select_rgbal(checked_minority(minority, len(labels)), ratio=ratio, rng=rng)
         warn_of_lost_classes(labels, chosen, advice="use a larger ratio")
         return chosen
     if scores is None:
-        raise InputError(f"the rule {rule} needs a score of every sample; random is the one that needs none")
+        raise InputError(f"the rule {rule} needs a score of every sample; random and rgbal need none")
     if rule == "bot":
         return select_bot(scores, labels, ratio=ratio, by_class=options.by_class)
     if rule == "top":

@@ -13,7 +13,7 @@ from tcsl.config import SelectSettings, Settings, resolve
 from tcsl.errors import InputError
 from tcsl.scores import Coreset, Scores, digest
 from tcsl.seeds import generator
-from tcsl.selection.by_rule import TAKES, Rule, check_given, rule_options, select_by_rule
+from tcsl.selection.by_rule import TAKES, Rule, check_given, checked_minority, rule_options, select_by_rule
 from tcsl.selection.neighbours import Metric
 from tcsl.selection.quota import Ratio, number
 from tcsl.selection.rules import checked_scores
@@ -35,6 +35,7 @@ def select(
     metric: Metric | None = None,
     embedding: ArrayLike | None = None,
     curves: ArrayLike | None = None,
+    minority: ArrayLike | None = None,
     profile: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -46,13 +47,15 @@ def select(
     scores : (n,) one a sample, higher is harder; or Scores, or the path of a scores.parquet
     labels : (n,) the class of each sample, numbers or text; Scores have them
     ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto", three times G_high
-    rule : bot, top, hist, ccs, d2, random or tcsl_cs, which is Algorithm 2 and what Scores are selected by
+    rule : bot, top, hist, ccs, d2, random, rgbal or tcsl_cs, which is Algorithm 2 and what Scores are selected by
     by_class : of bot, top, hist and d2: fill each class by its share in the data; False by default
     bins : of hist, ccs and tcsl_cs: B; 50 by default
-    beta : of ccs and d2: the hardest part, which is dropped first; 0.4 by default
+    beta : of ccs and d2: the hardest part, which is dropped first; by default 0.4, or what r leaves
     k, gamma, metric : of d2: neighbours a sample (5), the reverse messages' gamma (0.1), and euclidean or cosine
     embedding : (n, d) a row a sample, which d2 needs
     curves : (n, T_s) loss curves, which tcsl_cs needs beside a score
+    minority : (n,) whether a sample contradicts the shortcut, where that is known: rgbal needs it, tcsl_cs takes it in
+        place of its own G_high
     profile, settings : of tcsl_cs, as in `debias`
     seed : 0 by default; of Scores, like the profile, what they were made with
 
@@ -69,8 +72,15 @@ def select(
     """
     options = {"by_class": by_class, "bins": bins, "beta": beta, "k": k, "gamma": gamma, "metric": metric}
     options = {name: value for name, value in options.items() if value is not None}
-    others = {"embedding": embedding, "curves": curves, "profile": profile, "settings": settings}
+    others = {
+        "embedding": embedding,
+        "curves": curves,
+        "minority": minority,
+        "profile": profile,
+        "settings": settings,
+    }
     given = [*options, *(name for name, value in others.items() if value is not None)]
+    told = None if minority is None else np.asarray(minority)
     if isinstance(scores, Scores | Path | str):
         check_given(rule or "tcsl_cs", given)
         if rule not in (None, "tcsl_cs"):
@@ -95,13 +105,15 @@ def select(
                 seed=seed or 0,
                 options=options,
                 embedding=None if embedding is None else np.asarray(embedding),
+                minority=told,
             )
         if curves is None:
             raise InputError("the rule tcsl_cs needs curves, (n, T_s) the losses of each sample, beside the score")
         table = scores_of(np.asarray(curves), np.asarray(scores), classes)
     overrides = {**(settings or {}), **{f"select.{name}": value for name, value in options.items()}}
     overrides |= {} if ratio is None else {"select.ratio": ratio}
-    return coreset_from_scores(table, settings_like(table, profile=profile, seed=seed, overrides=overrides))
+    chosen = settings_like(table, profile=profile, seed=seed, overrides=overrides)
+    return coreset_from_scores(table, chosen, minority=told)
 
 
 def scores_of(
@@ -143,6 +155,7 @@ def coreset_by_rule(
     seed: int = 0,
     options: Mapping[str, Any],
     embedding: AnyArray | None = None,
+    minority: AnyArray | None = None,
     ids: AnyArray | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Coreset:
@@ -159,7 +172,14 @@ def coreset_by_rule(
     part = number(SelectSettings().ratio if ratio is None else ratio)
     chosen = rule_options(options)
     indices = select_by_rule(
-        rule, scores, labels, ratio=part, rng=generator(seed, rule), options=chosen, embedding=embedding
+        rule,
+        scores,
+        labels,
+        ratio=part,
+        rng=generator(seed, rule),
+        options=chosen,
+        embedding=embedding,
+        minority=minority,
     )
     read = {name: value for name, value in chosen.model_dump(mode="json").items() if name in TAKES[rule]}
     made = {"rule": rule, "ratio": part, "seed": seed, "options": read, **(facts or {})}
@@ -189,8 +209,15 @@ def settings_like(
     return resolve(profile=profile, file=file, overrides={**made_with, **(overrides or {}), **named})
 
 
-def coreset_from_scores(scores: Scores, settings: Settings, *, g_high: BoolArray | None = None) -> Coreset:
-    """Run Algorithm 2 on scores alone; `g_high` spares the clustering where the same settings have done it."""
+def coreset_from_scores(
+    scores: Scores, settings: Settings, *, g_high: BoolArray | None = None, minority: AnyArray | None = None
+) -> Coreset:
+    """Run Algorithm 2 on scores alone.
+
+    `g_high` spares the clustering where the same settings have done it; `minority` replaces it by the truth.
+    """
+    if minority is not None:
+        g_high = checked_minority(minority, len(scores.labels))
     picked = select_tcsl_cs(
         scores.curves, scores.tcsl_c, scores.labels, settings.select, seed=settings.seed, g_high=g_high
     )
@@ -202,5 +229,7 @@ def coreset_from_scores(scores: Scores, settings: Settings, *, g_high: BoolArray
         "seed": settings.seed,
         "g_high": int(picked.g_high.sum()),
     }
+    if minority is not None:
+        facts["told"] = "minority"
     i = picked.indices
     return Coreset(i, scores.ids[i], scores.labels[i], picked.g_high[i], facts)

@@ -45,7 +45,7 @@ def select_d2(
     k: int = 5,
     gamma: float = 0.1,
     forward_gamma: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     metric: Metric = "euclidean",
     by_class: bool = False,
 ) -> IntArray:
@@ -59,8 +59,8 @@ def select_d2(
     k : neighbours a sample
     gamma : reverse messages are exp(-gamma distance) of the score of what was taken: the smaller, the more diverse
     forward_gamma : forward messages are exp(-forward_gamma distance) of the neighbour's score
-    beta : share of the samples to drop, in [0, 1); with k = 5 and gamma = 0.1, the authors drop 0.4 at r = 0.1, theirs
-        by the area under the margin
+    beta : share of the samples to drop, in [0, 1), by default as in `drop_hardest`; with k = 5 and gamma = 0.1, the
+        authors drop 0.4 at r = 0.1, theirs by the area under the margin
     by_class : a graph for each class, filled by the class's share in the data; the authors' recipe for CIFAR, whose
         classes are equally large
 
@@ -70,7 +70,7 @@ def select_d2(
     far apart, and the forward messages are lost there; scale the embedding, or lower `forward_gamma`.
 
     >>> scores, embedding = np.array([3.0, 2.9, 1.0, 2.0]), np.array([[0.0], [0.1], [5.0], [5.5]])
-    >>> select_d2(scores, embedding, np.zeros(4, int), ratio=0.5, k=1).tolist()  # 0 and 1 are nearly the same
+    >>> select_d2(scores, embedding, np.zeros(4, int), ratio=0.5, k=1, beta=0).tolist()  # 0 is as good as 1
     [0, 3]
     """
     scores = checked_scores(scores, labels)
@@ -85,8 +85,8 @@ def select_d2(
     left = np.sort(drop_hardest(scores, beta, total))
     if k >= len(left) and len(left) < n:
         raise InputError(
-            f"k must be below the number of samples that beta = {beta:g} leaves, {len(left)} of {n}; got {k}: use a "
-            "smaller k or beta"
+            f"k must be below the number of samples that beta leaves, {len(left)} of {n}; got {k}: use a smaller k or "
+            "beta"
         )
 
     def pick(part: IntArray, count: int) -> IntArray:

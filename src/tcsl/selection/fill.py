@@ -1,4 +1,4 @@
-"""SelectBot and SelectHist (appendix C), on any score; both return indices in the order in which they were picked."""
+"""SelectBot, SelectHist (appendix C) and a weighted draw, on any score: indices in the order of their picks."""
 
 from __future__ import annotations
 
@@ -35,3 +35,16 @@ def select_histogram(scores: AnyArray, count: int, *, bins: int, rng: np.random.
     turn = np.concatenate([np.arange(k) for k in taken])
     # Stable: within a turn the bins keep their order.
     return np.concatenate(picked)[np.argsort(turn, kind="stable")]
+
+
+def select_weighted(weights: AnyArray, count: int, *, rng: np.random.Generator) -> IntArray:
+    """Return `count` samples, drawn one by one without repeats, each time in proportion to the weights that are left.
+
+    Samples of weight 0 come last. As in a race of exponential clocks: the largest log w + Gumbel first.
+
+    >>> select_weighted(np.array([0.0, 2.0, 0.0, 1.0]), 2, rng=np.random.default_rng(0)).tolist()
+    [3, 1]
+    """
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(np.asarray(weights, np.float64))
+    return select_bottom(-(log_weights + rng.gumbel(size=len(weights))), count)

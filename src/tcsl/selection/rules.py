@@ -72,7 +72,7 @@ def select_ccs(
     *,
     ratio: float,
     rng: np.random.Generator,
-    beta: float = 0.4,
+    beta: float | None = None,
     bins: int = 50,
 ) -> IntArray:
     """Return floor(r n) samples, ascending, by coverage-centric coreset selection (Zheng et al., ICLR 2023).
@@ -84,7 +84,8 @@ def select_ccs(
     ----------
     scores : (n,) one a sample; higher is harder
     labels : (n,) the class of each sample; only to warn of classes that are lost
-    beta : share of the samples to drop, in [0, 1); the paper tunes it for each ratio (0.3 for CIFAR-10 at r = 0.1)
+    beta : share of the samples to drop, in [0, 1), by default as in `drop_hardest`; the paper tunes it for each ratio
+        (0.3 for CIFAR-10 at r = 0.1)
 
     >>> scores = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 9.0, 10.0, 99.0])
     >>> select_ccs(scores, np.zeros(8, int), ratio=0.5, beta=0.125, bins=2, rng=np.random.default_rng(0))[2:].tolist()
@@ -124,15 +125,19 @@ def divide_among_strata(total: int, sizes: IntArray) -> IntArray:
     return out
 
 
-def drop_hardest(scores: AnyArray, beta: float, total: int) -> IntArray:
+def drop_hardest(scores: AnyArray, beta: float | None, total: int) -> IntArray:
     """Return all samples but the hardest floor(beta n), from easy to hard; `total` of them must be left.
 
-    Of equal scores the later sample counts as the harder.
+    Of equal scores the later sample counts as the harder. Without a beta it is 0.4, or less where `total` asks for it.
 
     >>> drop_hardest(np.array([3.0, 1.0, 2.0, 2.0]), 0.5, total=2).tolist()
     [1, 2]
+    >>> len(drop_hardest(np.arange(10.0), None, total=2)), len(drop_hardest(np.arange(10.0), None, total=9))
+    (6, 9)
     """
     n = len(scores)
+    if beta is None:
+        return select_bottom(scores, max(total, n - 2 * n // 5))
     if not 0 <= beta < 1:
         raise InputError(f"beta, the share of the hardest samples to drop, must be in [0, 1), got {beta:g}")
     # As in `quota`: 0.29 of 100 is 29.

@@ -12,7 +12,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.selection.classes import class_codes, warn_of_lost_classes
-from tcsl.selection.fill import select_bottom, select_histogram
+from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
 from tcsl.selection.quota import auto_size, check_quota, level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
 from tcsl.types import BoolArray, FloatArray, IntArray
@@ -75,9 +75,9 @@ def select_coreset(
 ) -> IntArray:
     """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
-    All of G_high; where it exceeds the quota, a uniform sample of it, or the highest TCSL_s in it. What it leaves is
-    filled from G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes
-    end as equal as they can, by the classes' shares in the data, or over all classes at once.
+    All of G_high; where it exceeds the quota, a sample of it, drawn by TCSL_s or uniform. What it leaves is filled from
+    G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes end as equal
+    as they can, by the classes' shares in the data, or over all classes at once.
     Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
     bins are not reached.
 
@@ -92,9 +92,6 @@ def select_coreset(
     high, low = np.flatnonzero(g_high), np.flatnonzero(~g_high)
     total = auto_size(len(high), n) if settings.ratio == "auto" else quota(settings.ratio, n)
 
-    def highest(part: IntArray, k: int) -> IntArray:
-        return part[select_bottom(-tcsl_s[part], k)]
-
     def lowest(part: IntArray, k: int) -> IntArray:
         return part[select_bottom(tcsl_c[part], k)]
 
@@ -105,8 +102,8 @@ def select_coreset(
         ratio = total / n if settings.ratio == "auto" else settings.ratio
         fill = lowest if ratio >= settings.tau else over_bins
         chosen = np.concatenate([high, _divided(low, fill, labels, total - len(high), high, settings.fill)])
-    elif settings.exceeding == "highest":
-        chosen = _divided(high, highest, labels, total, high[:0], settings.fill)
+    elif settings.exceeding == "weighted":
+        chosen = high[select_weighted(tcsl_s[high], total, rng=rng)]
     else:
         chosen = rng.choice(high, total, replace=False)
     warn_of_lost_classes(labels, chosen, advice="use a larger ratio, or fill='equal'")
