@@ -14,6 +14,7 @@ import sys
 import warnings
 from contextlib import closing
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -92,32 +93,34 @@ def quality(found, within, minority):
 
 
 def minority_found(workers, data, arrays):
-    """Return a row for each way of grouping and each side: means over seeds and starts in which it did not fail."""
+    """Return a row for each way of grouping and each side: means over seeds and starts in which it did not fail.
+
+    The sides' calls alternate.
+    """
     rows = []
     for way in ways(arrays[0]):
-        for side, worker in workers.items():
-            found, seconds, errors = [], [], []
-            for one in arrays:
-                task, given, within = ways(one)[way]
-                if ONLY.get(task, side) != side:
-                    break
-                for each in given:
-                    took, answer = worker.ask(task, each)
-                    if took is None:
-                        errors.append(answer)
-                    else:
-                        seconds.append(took)
-                        found.append(quality(answer, within, one["minority"]))
-            else:
-                row = {"data": data, "grouping": way, "whose": side}
-                for name in ("groups", "recall", "precision", "recall, named", "precision, named"):
-                    values = [one[name] for one in found if one[name] is not None]
-                    row[name] = statistics.mean(values) if values else None
-                row["seconds"] = statistics.median(seconds) if seconds else None
-                row["fails"] = f"{len(errors)} of {len(errors) + len(found)}" if errors else ""
-                row["error"] = errors[0] if errors else ""
-                rows.append(row)
-                print(row, file=sys.stderr)
+        tries = [(one["minority"], *ways(one)[way]) for one in arrays]
+        sides = [side for side in workers if ONLY.get(tries[0][1], side) == side]
+        found, seconds, errors = ({side: [] for side in sides} for _ in range(3))
+        for minority, task, given, within in tries:
+            for each, side in product(given, sides):
+                took, answer = workers[side].ask(task, each)
+                if took is None:
+                    errors[side].append(answer)
+                else:
+                    seconds[side].append(took)
+                    found[side].append(quality(answer, within, minority))
+        for side in sides:
+            row = {"data": data, "grouping": way, "whose": side}
+            for name in ("groups", "recall", "precision", "recall, named", "precision, named"):
+                values = [one[name] for one in found[side] if one[name] is not None]
+                row[name] = statistics.mean(values) if values else None
+            row["seconds"] = statistics.median(seconds[side]) if seconds[side] else None
+            failed = len(errors[side])
+            row["fails"] = f"{failed} of {failed + len(found[side])}" if failed else ""
+            row["error"] = errors[side][0] if failed else ""
+            rows.append(row)
+            print(row, file=sys.stderr)
     return rows
 
 
