@@ -1,6 +1,6 @@
 """Selection (wKMeans + Algorithm 2) against scikit-learn's KMeans and a NumPy selection written plainly.
 
-    python benchmarks/selection.py [--n 10000 1000000 10000000] [--repeats 3]
+    python benchmarks/selection.py [--n 10000 100000 1000000 10000000] [--repeats 3]
 
 Each measurement is a process of its own, so that peaks of memory do not mix. Peak memory is the resident set's high
 water mark during the selection, minus what was resident before it, plus the curves, over the curves.
@@ -87,7 +87,7 @@ def main():
     from common import write
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, nargs="+", default=[10_000, 1_000_000, 10_000_000])
+    parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000, 1_000_000, 10_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -117,6 +117,12 @@ def test_every_answer_has_the_headers(reading, path):
     assert "Python" not in headers["Server"]
 
 
+def is_picture_of(content, file):
+    if file.suffix == ".tif":  # which browsers do not show
+        return (np.asarray(Image.open(io.BytesIO(content))) == np.asarray(Image.open(file))).all()
+    return content == file.read_bytes()
+
+
 def test_images_are_the_files_of_the_samples(reading, pictured):
     kinds = {".png": "image/png", ".jpg": "image/jpeg", ".tif": "image/png"}
     seen = set()
@@ -124,11 +130,20 @@ def test_images_are_the_files_of_the_samples(reading, pictured):
         file, answer = pictured.files[name], ask(reading, "GET", f"/image/{i}")
         assert (answer.status, answer.headers["Content-Type"]) == (200, kinds[file.suffix])
         seen.add(file.suffix)
-        if file.suffix == ".tif":  # which browsers do not show
-            assert (np.asarray(Image.open(io.BytesIO(answer.body))) == np.asarray(Image.open(file))).all()
-        else:
-            assert answer.body == file.read_bytes()
+        assert is_picture_of(answer.body, file)
     assert seen == set(kinds)
+
+
+def test_images_are_found_by_id_where_some_samples_are_held_out(pictured, serving, tmp_path):
+    """The run's samples are then not the table's first ones."""
+    few = {"train.epochs": 1, "data.transform": "resize:32", "data.val_fraction": 0.4, "device.device": "cpu"}
+    table = str(pictured.place / "table.csv")
+    run = tcsl.debias(table, 0.5, settings=few, methods=["tcsl_cs"], out=tmp_path / "run", page=False)
+    ids = run.scores.ids.tolist()
+    assert ids != pictured.ids[: len(ids)]
+    with serving(run.path) as server:
+        for i, name in enumerate(ids):
+            assert is_picture_of(ask(server, "GET", f"/image/{i}").body, pictured.files[name])
 
 
 def test_images_of_a_dataset_that_is_made_are_its_pixels(serving, tmp_path):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 20  # classes in a table of what was kept
+_ABREAST = 5  # methods in a table of groups
 _METRICS = {
     "wga": "WGA",
     "wga_cells": "WGA, all cells",
@@ -66,7 +67,7 @@ def render_summary(summary: Mapping[str, Any]) -> RenderableType:
         parts.append(_methods(summary))
         if len(summary["seeds"]) > 1 and summary["tcsl_cs_minus"]:
             parts.append(_differences(summary))
-        parts.append(_groups(summary))
+        parts.extend(_groups(summary))
     parts += [Text(line) for line in _notes(summary)]
     return Group(*parts)
 
@@ -126,21 +127,26 @@ def known_metrics(summary: Mapping[str, Any]) -> dict[str, str]:
     return known
 
 
-def _groups(summary: Mapping[str, Any]) -> Table:
-    table = Table(title="Accuracy by group, %" if _has_groups(summary) else "Accuracy by class, %")
-    table.add_column("group" if _has_groups(summary) else "class")
-    table.add_column("test samples", justify="right")
+def _groups(summary: Mapping[str, Any]) -> list[Table]:
+    """Return the accuracy of each group, a few methods a table: more do not fit a terminal."""
     methods = list(summary["methods"])
-    for name in methods:
-        table.add_column(summary["titles"][name], justify="right")
     lowest = {m: min((row[m] for row in summary["groups"] if row[m] is not None), default=None) for m in methods}
-    for row in summary["groups"]:
-        cells = [
-            Text("-" if row[m] is None else f"{100 * row[m]:.1f}", style="bold" if row[m] == lowest[m] else "")
-            for m in methods
-        ]
-        table.add_row(row["name"], str(row["n"]), *cells)
-    return table
+    tables = []
+    for first in range(0, len(methods), _ABREAST):
+        some = methods[first : first + _ABREAST]
+        table = Table(title="Accuracy by group, %" if _has_groups(summary) else "Accuracy by class, %")
+        table.add_column("group" if _has_groups(summary) else "class")
+        table.add_column("test samples", justify="right")
+        for name in some:
+            table.add_column(summary["titles"][name], justify="right")
+        for row in summary["groups"]:
+            cells = [
+                Text("-" if row[m] is None else f"{100 * row[m]:.1f}", style="bold" if row[m] == lowest[m] else "")
+                for m in some
+            ]
+            table.add_row(row["name"], str(row["n"]), *cells)
+        tables.append(table)
+    return tables
 
 
 def _has_groups(summary: Mapping[str, Any]) -> bool:
@@ -148,7 +154,7 @@ def _has_groups(summary: Mapping[str, Any]) -> bool:
     return bool(rows) and all(row["wga"] is not None for row in rows)
 
 
-def _said_of_models(summary: Mapping[str, Any]) -> list[str]:
+def said_of_models(summary: Mapping[str, Any]) -> list[str]:
     """Say which epoch the models are, and where a method has its own way; runs that are older than this say nothing."""
     models: Mapping[str, Any] = next(iter(summary.get("models", [])), {})
     followed = [model for model in models.values() if model["by"] != "own"]
@@ -168,7 +174,7 @@ def _verdict(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _notes(summary: Mapping[str, Any]) -> list[str]:
-    notes = [*_verdict(summary), *_said_of_models(summary)]
+    notes = [*_verdict(summary), *said_of_models(summary)]
     if _has_groups(summary):
         cells = f"; all cells: {summary['cells']} (class x attribute)" if summary["cells"] else ""
         notes.append(

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from tcsl.config import DeviceSettings, resolve
 from tcsl.data.convert import as_dataset
 from tcsl.scoring.tcsl import train_biased, train_core
+from tcsl.scoring.watched import train_watched
 from tcsl.seeds import derive
 from tcsl.training.device import choose
 from tcsl.training.feed import Feed
@@ -108,6 +109,13 @@ def test_stage_1(feed, form):
     expected = textbook(reference, feed, "biased", 3, update)
     assert curves.shape == (N, 3)
     torch.testing.assert_close(curves.T, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_csl_is_the_mean_loss_of_plain_training(feed):
+    net = build_net("mlp", feed.data, seed=0)
+    expected = textbook(copy.deepcopy(net), feed, "csl", 3, unchanged)
+    csl = train_watched(net, feed, settings(train__epochs=3), "csl", seed=SEED)
+    torch.testing.assert_close(csl, expected.mean(0), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])

@@ -1,6 +1,8 @@
 """wKMeans, SelectBot, SelectHist and the quota, solved by hand."""
 
 import warnings
+from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -342,7 +344,8 @@ def test_rgbal_makes_the_classes_equal_where_asked():
     assert same.tolist() == drawn[0].tolist()
 
 
-def test_random_is_a_sample_without_repeats():
-    picked = select_random(1000, ratio=0.3, rng=RNG(0))
-    assert len(set(picked)) == 300
-    assert 400 < picked.mean() < 600
+def test_random_draws_every_subset_equally_often():
+    rng = RNG(0)
+    drawn = Counter(tuple(select_random(5, ratio=0.4, rng=rng).tolist()) for _ in range(10_000))
+    assert sorted(drawn) == list(combinations(range(5), 2))
+    assert all(abs(times - 1000) < 120 for times in drawn.values())  # four standard deviations

@@ -268,7 +268,9 @@ METHOD = Method(
         differs=(
             "self-supervision is Barlow Twins, theirs MoCo; the average of P(y, b) starts uniform, theirs as the first "
             "batch's; one learning rate serves self-supervision, unless pretraining_lr is given, the probe and the "
-            "final training; the probe sees standardised features; rows, which have no views, are probed as they are"
+            "final training; the probe sees standardised features; rows, which have no views, are probed as they are; "
+            "the authors choose an epoch by accuracy balanced over (label, the probe's prediction), "
+            "`train.model_selection` = balanced_by_bias has our biased model in the probe's place"
         ),
     ),
 )
