@@ -1,6 +1,6 @@
 """Draw how often the verdict says "shortcut", over the strength of the planted one, from docs/results/verdict.json.
 
-python docs/verdict_figure.py docs/images/verdict.svg
+python docs/verdict_figure.py docs/results/verdict.svg
 """
 
 import json

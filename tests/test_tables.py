@@ -43,55 +43,43 @@ def test_stages_have_mean_seconds_and_the_largest_memory_of_the_seeds():
     assert "2.0" in console.export_text()
 
 
-def test_many_methods_share_the_groups_tables_so_that_every_number_is_read():
-    methods = [f"method_{k}" for k in range(12)]
-    row = {name: {"mean": 0.5, "sd": None} for name in ("wga", "worst_class", "average")}
-    summary = {
-        "methods": {name: {**row, "wga_cells": None, "weighted_average": None} for name in methods},
-        "titles": {name: name.replace("_", " ") for name in methods},
-        "seeds": [0],
-        "models": [],
-        "evaluated_on": "digits, test",
-        "ratio": 0.2,
-        "profile": "default",
-        "tcsl_cs_minus": {},
-        "groups": [{"name": "3, conflicts", "n": 7, **{name: k / 1000 for k, name in enumerate(methods)}}],
-        "cells": 0,
-        "coresets": [{}],
-        "identification": [],
-        "seconds": [{}],
-        "unknown": [],
-    }
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(render_summary(summary))
-    said = console.export_text()
-    assert said.count("Accuracy by group") == said.count("3, conflicts") == 3
-    numbers = [word for line in said.splitlines() if "3, conflicts" in line for word in line.replace("│", " ").split()]
-    assert [word for word in numbers if "." in word] == [f"{k / 10:.1f}" for k in range(12)]
-
-
-def said_of_models(*seeds):
-    """Return what is said of the runs of two methods, as words: tables break lines where they like."""
+def summary_of(*seeds, titles, groups=()):
+    """Return a summary of runs in which every method is right half of the time; a seed has its models."""
     accuracy = {name: {"mean": 0.5, "sd": None} for name in ("wga", "worst_class", "average")}
-    summary = {
-        "methods": {name: {**accuracy, "wga_cells": None, "weighted_average": None} for name in seeds[0]},
-        "titles": {"cb_erm": "CB ERM", "dfr": "DFR"},
+    return {
+        "methods": {name: {**accuracy, "wga_cells": None, "weighted_average": None} for name in titles},
+        "titles": titles,
         "seeds": list(range(len(seeds))),
         "models": list(seeds),
         "evaluated_on": "digits, test",
         "ratio": 0.2,
         "profile": "default",
         "tcsl_cs_minus": {},
-        "groups": [],
+        "groups": list(groups),
         "cells": 0,
         "coresets": [{}] * len(seeds),
         "identification": [None] * len(seeds),
         "seconds": [{}] * len(seeds),
         "unknown": [],
     }
+
+
+def said_of_models(*seeds):
+    """Return what is said of the runs of two methods, as words: tables break lines where they like."""
     console = Console(width=300, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(render_summary(summary))
+    console.print(render_summary(summary_of(*seeds, titles={"cb_erm": "CB ERM", "dfr": "DFR"})))
     return console.export_text()
+
+
+def test_many_methods_share_the_groups_tables_so_that_every_number_is_read():
+    titles = {f"method_{k}": f"method {k}" for k in range(12)}
+    group = {"name": "3, conflicts", "n": 7, **{name: k / 1000 for k, name in enumerate(titles)}}
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render_summary(summary_of({}, titles=titles, groups=[group])))
+    said = console.export_text()
+    assert said.count("Accuracy by group") == said.count("3, conflicts") == 3
+    numbers = [word for line in said.splitlines() if "3, conflicts" in line for word in line.replace("│", " ").split()]
+    assert [word for word in numbers if "." in word] == [f"{k / 10:.1f}" for k in range(12)]
 
 
 OWN = {"by": "own", "how": "its head is fitted"}

@@ -78,9 +78,18 @@ def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray)
     text = (
         f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n:,} mistakes of the biased model on "
         f"held-out samples, training on everything repeats {gained:,} that training on the coreset sets right, and the "
-        f"reverse holds for {lost:,} (p = {p:.2g})"
+        f"reverse holds for {lost:,} ({said_of_p(p)})"
     )
     return Verdict(found, text, p, **counts)
+
+
+def said_of_p(p: float) -> str:
+    """Say a p as it is read: two digits, and none of how small a very small one is.
+
+    >>> said_of_p(0.031), said_of_p(6e-112)
+    ('p = 0.031', 'p < 0.0001')
+    """
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
 def sign_test(gained: int, lost: int) -> float:

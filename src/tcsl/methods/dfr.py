@@ -238,8 +238,8 @@ METHOD = Method(
         ),
         differs=(
             "the first training weights classes equally, its authors' weights nothing; three or more classes one "
-            "against the rest; features standardised on the training set in both steps; the halves have equally many of "
-            "every group, theirs are drawn at random"
+            "against the rest; features standardised on the training set in both steps; the halves have equally many "
+            "of every group, theirs are drawn at random"
         ),
     ),
 )
