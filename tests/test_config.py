@@ -65,6 +65,7 @@ def test_toml_holds_every_setting_and_reads_back(profile, tmp_path):
         ({"train.epochs": 0}, "train.epochs = 0: input should be greater than or equal to 1"),
         ({"train.epochs": "many"}, "valid integer"),
         ({"train.lr": float("nan")}, "finite number"),
+        ({"method.jtt.lr": float("nan")}, "^setting method.jtt.lr = nan: input should be a finite number$"),
         ({"select.ratio": 10}, r"ratio must be in \(0, 1\], got 10; did you mean 0.10\?"),
         ({"select.fill": "classes"}, "'class' or 'global'"),
         ({"seed.x": 1}, "valid integer"),

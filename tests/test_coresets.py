@@ -114,7 +114,7 @@ def test_a_beta_that_leaves_too_few(method, tmp_path):
 
 def test_a_k_that_is_not_below_what_d2_chooses_from(tmp_path):
     refused(tmp_path, r"D2's k must be below the 60 of 60 samples .* got 60", "d2_el2n", k=60, beta=0.0)
-    refused(tmp_path, r"below the 36 of 60 samples that beta leaves, got 36", "d2_selfsup", k=36)
+    refused(tmp_path, r"below the 39 of 60 samples that beta leaves, got 39", "d2_selfsup", k=39)
     few = (X, (np.arange(N) >= 56).astype(int))
     refused(tmp_path, r"class 1 has 4 samples, and D2 by_class needs more than k = 5", "d2_el2n", few, by_class=True)
 
@@ -442,6 +442,10 @@ def test_the_ablations_biased_model_has_its_q_and_leaves_the_other_scores_alone(
     tcsl_c = train_core(core, biased, feed, settings, seed=0, stage="core-gce")
     expected = select_tcsl_cs(curves.numpy(), tcsl_c.numpy(), Y, settings.select, seed=0)
     assert kept(made, "tcsl_cs_gce")["id"].to_list() == expected.indices.tolist()
+    by_gce = tcsl.Scores.load(made.path / "scores-tcsl_cs_gce.parquet")
+    assert np.array_equal(by_gce.curves, curves.numpy())
+    found = {name: one["identification"]["g_high"] for name, one in made.result["coresets"].items()}
+    assert found == {"tcsl_cs": int(made.scores.g_high.sum()), "tcsl_cs_gce": int(by_gce.g_high.sum())}
     other = train_biased(job.fresh_net("biased"), feed, settings, seed=0, stage="biased-gce", gce=0.7)
     assert not torch.equal(other, curves)
 

@@ -11,7 +11,7 @@ import pytest
 
 import tcsl
 from tcsl.errors import InputError
-from tcsl.scores import Coreset, Scores
+from tcsl.scores import Coreset, Scores, digest, read_facts
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -105,10 +105,15 @@ def test_rgbal_reads_the_minority(words, kind, tcsl_command, tmp_path):
     path = write(TABLE.with_columns(rare=column), tmp_path / f"t{kind}")
     expected = tcsl.select(TABLE["el2n"].to_numpy(), SPECIES, rule="rgbal", ratio=0.3, seed=5, minority=minority)
     assert minority[expected.indices].sum() == minority.sum() == 7
+    assert expected.facts["minority"] == digest(minority)
     given = ["--minority", "rare", "--label", "species", "--ratio", 0.3, "--seed", 5, "--json"]
     code, out, err = tcsl_command("select", path, "--rule", "rgbal", *given)
     assert code == 0, err
     assert json.loads(out)["ids"] == expected.indices.tolist()
+    assert read_facts(tmp_path / "coreset-rgbal-0.3.parquet")["told"] == "rare"
+    code, out, err = tcsl_command("select", path, "--rule", "rgbal", *given, "--by-class")
+    assert code == 0, err
+    assert {name: part["kept"] for name, part in json.loads(out)["classes"].items()} == {"land": 6, "water": 6}
 
 
 def test_tcsl_cs_takes_the_minority_in_place_of_its_own_g_high(tcsl_command, tmp_path):
@@ -119,7 +124,7 @@ def test_tcsl_cs_takes_the_minority_in_place_of_its_own_g_high(tcsl_command, tmp
     expected = tcsl.select(path, ratio=0.3, seed=3, minority=minority)
     assert expected.g_high.sum() == minority.sum()
     assert minority[expected.indices[expected.g_high]].all()
-    assert expected.facts["told"] == "minority"
+    assert expected.facts["minority"] == digest(minority)
     given = ["--minority", "rare", "--ratio", 0.3, "--seed", 3]
     code, out, err = tcsl_command("select", tmp_path / "t.parquet", *given, "--json")
     assert code == 0, err
@@ -336,6 +341,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "text.parquet").write_text("hello")
     (tmp_path / "arrays.npz").write_bytes(b"PK")
     (tmp_path / "folder").mkdir()
+    write(TABLE.with_columns(curve=pl.Series(curves())), tmp_path / "lists.parquet")
     np.save(tmp_path / "e.npy", EMBEDDING)
     np.save(tmp_path / "short.npy", EMBEDDING[1:])
     pl.DataFrame({"id": [f"t{i}" for i in range(N)], "v": np.arange(N)}).write_parquet(tmp_path / "others.parquet")
@@ -400,6 +406,7 @@ D2 = ["--rule", "d2", "--embedding", "e.npy"]
         (["t.csv", "--rule", "rgbal", "--minority", "no"], "unknown column of t.csv for 'minority' 'no'"),
         (["t.csv", "--rule", "rgbal", "--minority", "note"], "row 1 of t.csv has 'x' in 'note'"),
         (["t.csv", "--rule", "bot", "--minority", "note"], "takes no --minority, which is for rgbal, tcsl_cs; leave"),
+        (["lists.parquet", "--rule", "rgbal", "--minority", "curve"], "column 'curve' holds lists; it must be true"),
         (["t.csv", "--rule", "d2", "--embedding", "short.npy"], "short.npy has 39 rows, but there are 40 samples"),
         (
             ["t.csv", "--rule", "d2", "--embedding", "others.parquet"],

@@ -426,7 +426,10 @@ def _explain(error: ValidationError, file: Path | None) -> str:
     where = f" (in {file} or an override)" if file else ""
     lines = []
     for item in error.errors():
-        name = ".".join(map(str, item["loc"]))
+        # Of an option that may be of several types, one complaint: a number that is none is what gets here.
+        if item["loc"][-1] in ("bool", "int", "str"):
+            continue
+        name = ".".join(map(str, item["loc"])).removesuffix(".float")
         if item["type"] == "extra_forbidden":
             lines.append(str(unknown("setting", name, flat(Settings()))) + where)
         else:

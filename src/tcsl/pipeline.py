@@ -97,10 +97,10 @@ class Job:
 
 
 def score_stages(job: Job, *, gce: float = 0.0) -> Scores:
-    """Run Algorithm 1 and return the scores; written to scores.parquet, but for those of the ablation (`gce`)."""
+    """Run Algorithm 1 and return the scores, which the run folder keeps; those of the ablation (`gce`) beside them."""
     settings, data = job.settings, job.data
     seed = settings.seed
-    path = job.folder.path / "scores.parquet" if job.folder and not gce else None
+    path = job.folder.scores_path("tcsl_cs_gce" if gce else "tcsl_cs") if job.folder else None
     core = f"core{_GCE}" if gce else "core"
     if path and path.exists():
         return Scores.load(path)

@@ -169,7 +169,7 @@ def run_methods(
             "evaluated_on": None if test_set is None else test_set.name,
             "evaluation": evaluations,
             "verdict": verdict.as_dict(),
-            "coresets": {name: _coreset_facts(o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
+            "coresets": {name: _coreset_facts(o, o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
             "identification": _identification(outcomes.get("tcsl_cs"), train_set),
             **folder.spent(),
             "unknown": _unknown(train_set, test_set),
@@ -419,8 +419,8 @@ def _data_facts(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _coreset_facts(coreset: Coreset, data: Dataset) -> dict[str, Any]:
-    """Return size and composition; the true minority's share is for evaluation, where groups are known."""
+def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[str, Any]:
+    """Return size and composition, and what its scores found; groups are for evaluation, where they are known."""
     facts: dict[str, Any] = {
         "n": len(coreset),
         "g_high": int(coreset.g_high.sum()),
@@ -428,6 +428,8 @@ def _coreset_facts(coreset: Coreset, data: Dataset) -> dict[str, Any]:
     }
     if data.groups is not None:
         facts["minority"] = int(data.groups.minority[coreset.indices].sum())
+    if outcome.scores is not None:
+        facts["identification"] = _identification(outcome, data)
     return facts
 
 

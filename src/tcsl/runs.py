@@ -127,6 +127,10 @@ class RunFolder:
         write_atomic(self.path / "result.json", _json(result))
         write_atomic(self.path / "done", "")
 
+    def scores_path(self, method: str = "tcsl_cs") -> Path:
+        """Return where a method's scores lie."""
+        return self.path / ("scores.parquet" if method == "tcsl_cs" else f"scores-{method}.parquet")
+
     def coreset_path(self, method: str) -> Path:
         """Return where a method's coreset lies."""
         return self.path / ("coreset.parquet" if method == "tcsl_cs" else f"coreset-{method}.parquet")

@@ -68,11 +68,14 @@ def select(
     ] = None,
     ratio: options.Ratio = None,
     by_class: Annotated[
-        bool, typer.Option("--by-class", help="Of bot, top, hist, d2: fill each class by its share.")
+        bool,
+        typer.Option(
+            "--by-class", help="Of bot, top, hist, d2: fill each class by its share; of rgbal: classes end equal."
+        ),
     ] = False,
     bins: Annotated[int | None, _option("Of hist, ccs, tcsl_cs: B; 50 by default.")] = None,
     beta: Annotated[
-        float | None, _option("Of ccs, d2: the hardest part, which is dropped first; by default 0.4, or what r leaves.")
+        float | None, _option("Of ccs, d2: the hardest part, which is dropped first; by default 0.4, or (1 - r) / 2.")
     ] = None,
     k: Annotated[int | None, _option("Of d2: neighbours a sample; 5 by default.")] = None,
     gamma: Annotated[
@@ -179,7 +182,7 @@ def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
     if is_scores(asked.path) and {asked.score, asked.label, asked.id_, asked.minority} == {None}:
         scores = Scores.load(asked.path)
     else:
-        more = {"table": asked.path.name, "score": asked.score or "tcsl_c"}
+        more = {"table": asked.path.name, "score": asked.score or "tcsl_c", "told": asked.minority}
         found = asked.read("tcsl_cs")
         minority = found.minority
         assert found.curves is not None  # of tcsl_cs, both are read
@@ -227,6 +230,7 @@ def _by_score(
         facts={
             "table": asked.path.name,
             "score": asked.score,
+            "told": asked.minority,
             "embedding": None if embedding is None else embedding.name,
             "fingerprint": found.facts.get("fingerprint"),
         },

@@ -141,6 +141,8 @@ def _as_numbers(series: pl.Series) -> pl.Series:
 
 def _truths(frame: pl.DataFrame, column: str, path: Path) -> BoolArray:
     """Return a column of truths, (n,) bool, or say which rows have none."""
+    if frame[column].dtype.is_nested():
+        raise InputError(f"{path}: column {column!r} holds lists; it must be true or false, or 1 or 0, in every row")
     words = frame[column].alias("cell").cast(pl.String, strict=False).str.strip_chars().str.to_lowercase()
     yes, no = words.is_in(["true", "1", "1.0"]), words.is_in(["false", "0", "0.0"])
     odd = np.flatnonzero(~(yes | no).fill_null(value=False).to_numpy())

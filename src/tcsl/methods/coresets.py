@@ -185,7 +185,7 @@ CCS = coreset_baseline(
         idea="The hardest part is dropped. The rest is covered: every range of the score gives as many samples.",
         formula="drop the hardest beta; B ranges of equal width share floor(r n), the smallest first",
         reference="Zheng et al. 2023, Coverage-centric Coreset Selection",
-        differs="beta is 0.4, or what r leaves, unless it is set, where theirs is tuned for each ratio",
+        differs="beta is 0.4, or (1 - r) / 2 where that is less, unless it is set; theirs is tuned for each ratio",
     ),
     ("el2n", "ccs"),
 )

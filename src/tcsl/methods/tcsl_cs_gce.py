@@ -22,7 +22,7 @@ class GceOptions(Section):
 def _run(job: Job) -> Outcome:
     scores = score_stages(job, gce=options_of(job.settings, NAME, GceOptions).q)
     coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high)
-    return Outcome(train_final(job, NAME, coreset), coreset)
+    return Outcome(train_final(job, NAME, coreset), coreset, scores)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:

@@ -25,10 +25,12 @@ Rule: TypeAlias = Literal["bot", "top", "hist", "ccs", "d2", "random", "rgbal"]
 class RuleOptions(Section):
     """What the rules may be told; each reads some of it."""
 
-    by_class: bool = Field(False, description="of bot, top, hist and d2: fill each class by its share")
+    by_class: bool = Field(
+        False, description="of bot, top, hist and d2: fill each class by its share; of rgbal: so that classes end equal"
+    )
     bins: int = Field(50, ge=1, description="B, of hist and ccs")
     beta: float | None = Field(
-        None, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first; None: 0.4, or what r leaves"
+        None, ge=0, lt=1, description="of ccs and d2: the hardest part, dropped first; by default 0.4, or (1 - r) / 2"
     )
     k: int = Field(5, ge=1, description="neighbours in D2's graph")
     gamma: float = Field(0.1, ge=0, description="of D2's reverse messages")
@@ -44,7 +46,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "ccs": ("bins", "beta"),
     "d2": ("by_class", "beta", "k", "gamma", "metric", "embedding"),
     "random": (),
-    "rgbal": ("minority",),
+    "rgbal": ("by_class", "minority"),
     "tcsl_cs": ("bins", "curves", "minority", "profile", "settings", "config", "set"),
 }
 
@@ -81,9 +83,9 @@ def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOpti
     ----------
     labels : (n,) the class of each sample
 
-    >>> check_sizes("d2", np.zeros(10, int), ratio=0.5, options=RuleOptions(k=6))
+    >>> check_sizes("d2", np.zeros(10, int), ratio=0.5, options=RuleOptions(k=8))
     Traceback (most recent call last):
-    tcsl.errors.InputError: D2's k must be below the 6 of 10 samples that beta leaves, got 6; use a smaller k
+    tcsl.errors.InputError: D2's k must be below the 8 of 10 samples that beta leaves, got 8; use a smaller k
     """
     n = len(labels)
     total = quota(ratio, n)
@@ -160,7 +162,8 @@ def select_by_rule(
         elif minority is None:
             raise InputError("the rule rgbal needs the minority, for every sample whether it contradicts the shortcut")
         else:
-            chosen = select_rgbal(checked_minority(minority, len(labels)), ratio=ratio, rng=rng)
+            told = checked_minority(minority, len(labels))
+            chosen = select_rgbal(told, ratio=ratio, rng=rng, balance=labels if options.by_class else None)
         warn_of_lost_classes(labels, chosen, advice="use a larger ratio")
         return chosen
     if scores is None:

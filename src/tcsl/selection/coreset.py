@@ -16,7 +16,7 @@ from tcsl.seeds import generator
 from tcsl.selection.by_rule import TAKES, Rule, check_given, checked_minority, rule_options, select_by_rule
 from tcsl.selection.neighbours import Metric
 from tcsl.selection.quota import Ratio, number
-from tcsl.selection.rules import checked_scores
+from tcsl.selection.rules import checked_scores, usual_drop
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.types import AnyArray, BoolArray
 
@@ -48,9 +48,9 @@ def select(
     labels : (n,) the class of each sample, numbers or text; Scores have them
     ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto", three times G_high
     rule : bot, top, hist, ccs, d2, random, rgbal or tcsl_cs, which is Algorithm 2 and what Scores are selected by
-    by_class : of bot, top, hist and d2: fill each class by its share in the data; False by default
+    by_class : of bot, top, hist and d2: fill each class by its share in the data; of rgbal: so that classes end equal
     bins : of hist, ccs and tcsl_cs: B; 50 by default
-    beta : of ccs and d2: the hardest part, which is dropped first; by default 0.4, or what r leaves
+    beta : of ccs and d2: the hardest part, which is dropped first; by default 0.4, or (1 - r) / 2 where that is less
     k, gamma, metric : of d2: neighbours a sample (5), the reverse messages' gamma (0.1), and euclidean or cosine
     embedding : (n, d) a row a sample, which d2 needs
     curves : (n, T_s) loss curves, which tcsl_cs needs beside a score
@@ -182,9 +182,13 @@ def coreset_by_rule(
         minority=minority,
     )
     read = {name: value for name, value in chosen.model_dump(mode="json").items() if name in TAKES[rule]}
+    if "beta" in read and read["beta"] is None:
+        read["beta"] = usual_drop(len(labels), len(indices)) / len(labels)
     made = {"rule": rule, "ratio": part, "seed": seed, "options": read, **(facts or {})}
     if scores is not None:
         made["scores"] = digest(labels, scores)
+    if minority is not None:
+        made["minority"] = digest(np.asarray(minority, np.bool_))
     return Coreset(
         indices,
         indices if ids is None else ids[indices],
@@ -230,6 +234,6 @@ def coreset_from_scores(
         "g_high": int(picked.g_high.sum()),
     }
     if minority is not None:
-        facts["told"] = "minority"
+        facts["minority"] = digest(np.asarray(minority, np.bool_))
     i = picked.indices
     return Coreset(i, scores.ids[i], scores.labels[i], picked.g_high[i], facts)

@@ -128,16 +128,14 @@ def divide_among_strata(total: int, sizes: IntArray) -> IntArray:
 def drop_hardest(scores: AnyArray, beta: float | None, total: int) -> IntArray:
     """Return all samples but the hardest floor(beta n), from easy to hard; `total` of them must be left.
 
-    Of equal scores the later sample counts as the harder. Without a beta it is 0.4, or less where `total` asks for it.
+    Of equal scores the later sample counts as the harder. Without a beta, `usual_drop` says how many.
 
     >>> drop_hardest(np.array([3.0, 1.0, 2.0, 2.0]), 0.5, total=2).tolist()
     [1, 2]
-    >>> len(drop_hardest(np.arange(10.0), None, total=2)), len(drop_hardest(np.arange(10.0), None, total=9))
-    (6, 9)
     """
     n = len(scores)
     if beta is None:
-        return select_bottom(scores, max(total, n - 2 * n // 5))
+        return select_bottom(scores, n - usual_drop(n, total))
     if not 0 <= beta < 1:
         raise InputError(f"beta, the share of the hardest samples to drop, must be in [0, 1), got {beta:g}")
     # As in `quota`: 0.29 of 100 is 29.
@@ -149,6 +147,15 @@ def drop_hardest(scores: AnyArray, beta: float | None, total: int) -> IntArray:
             "less, or a smaller ratio"
         )
     return select_bottom(scores, left)
+
+
+def usual_drop(n: int, total: int) -> int:
+    """Return how many of the hardest are dropped where no beta is given: 0.4 n, at most half of what `total` leaves.
+
+    >>> usual_drop(10, 2), usual_drop(10, 8), usual_drop(10, 10)
+    (4, 1, 0)
+    """
+    return min(2 * n // 5, (n - total) // 2)
 
 
 def checked_scores(scores: AnyArray, labels: IntArray) -> AnyArray:
