@@ -4,11 +4,13 @@
 
 The choice is made by the column "criterion": the accuracy on a validation set that is coloured like the training set,
 balanced over label x (is the biased model of stage 1 right). Each seed draws its own data. Worst-group accuracy and
-average on the test set are beside it, to see whether the criterion can be trusted; they choose nothing.
+average on the test set are beside it, to see whether the criterion can be trusted; they choose nothing. Of methods with
+scores of their own, the size of G_high is beside them.
 """
 
 import argparse
 import warnings
+from collections import defaultdict
 
 from common import write
 
@@ -34,7 +36,7 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     overrides = [parse_override(f"method.{options.method}.{options.option}={value}") for value in options.values]
-    found = {value: {"criterion": [], "WGA": [], "average": []} for _, value in overrides}
+    found = {value: defaultdict(list) for _, value in overrides}
     for seed in range(options.seeds):
         splits = load_dataset(settings_of(seed, options.method))
         judging = settings_of(seed, options.method, **{"train.model_selection": "balanced_by_bias"})
@@ -43,11 +45,13 @@ def main():
         for name, value in overrides:
             settings = settings_of(seed, options.method, **{name: value})
             with opened_job(splits.train, settings, net=None, work={}, path=None) as job:
-                net = run_method(METHODS.get(options.method), job).net
-                criterion = judge(net)
-            evaluation = evaluate_net(net, splits.test, splits.train, settings.device)
+                outcome = run_method(METHODS.get(options.method), job)
+                criterion = judge(outcome.net)
+            evaluation = evaluate_net(outcome.net, splits.test, splits.train, settings.device)
             for key, number in (("criterion", criterion), ("WGA", evaluation.wga), ("average", evaluation.average)):
                 found[value][key].append(100 * number)
+            if outcome.scores is not None:
+                found[value]["G_high"].append(int(outcome.scores.g_high.sum()))
         print(f"seed {seed} is done", flush=True)
     rows = [
         {options.option: value}

@@ -34,7 +34,8 @@ def source(record):
     about = record["environment"]
     where = about["gpu"] or f"{about['cores']} cores of {about['cpu']}"
     torch = about["packages"]["torch"]
-    return f"\n\n`{about['command']}`, commit {about['commit'][:10]}, {where}, torch {torch}."
+    commit = about["commit"][:10] + about["commit"][40:]  # a "+" at its end: the tree had changes
+    return f"\n\n`{about['command']}`, commit {commit}, {where}, torch {torch}."
 
 
 def digits():
@@ -96,10 +97,21 @@ def option(name):
     """A method's option on the digits: the criterion that chose it, and the test set's numbers beside it."""
     record = read(f"choices-{name}")
     chosen = next(iter(record["rows"][0]))
-    rows = [
-        [f"{row[chosen]:g}", *[f"{row[key]:.1f}" for key in ("criterion", "WGA", "average")]] for row in record["rows"]
-    ]
-    header = [f"`method.{name}.{chosen}`", "criterion", "WGA", "plain average"]
+    columns = {
+        "criterion": "criterion",
+        "WGA": "WGA",
+        "average": "plain average",
+        "G_high": "G_high, smallest to largest",
+    }
+
+    def cell(row, key):
+        if key == "G_high":
+            return f"{min(row['G_high by seed']):,} to {max(row['G_high by seed']):,}"
+        return f"{row[key]:.1f}"
+
+    shown = [key for key in columns if key in record["rows"][0]]
+    rows = [[f"{row[chosen]:g}", *[cell(row, key) for key in shown]] for row in record["rows"]]
+    header = [f"`method.{name}.{chosen}`", *[columns[key] for key in shown]]
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
 
 
@@ -163,8 +175,12 @@ def verdict():
     for row in record["rows"]:
         low, high = clopper_pearson(row["found"], row["runs"])
         share = f"{100 * row['found'] / row['runs']:.0f} % [{100 * low:.1f}, {100 * high:.1f}]"
-        rows.append([f"{row['alpha']:g}", str(row["runs"]), str(row["found"]), share])
-    return table(["alpha", "runs", 'say "shortcut"', "share [exact 95 %]"], rows) + source(record)
+        kind, _, classes = row["data"].rpartition("-")
+        named = f"rows, {classes} classes, {kind.replace('-', ' ')}" if kind else f"digits, alpha {classes}"
+        rows.append([named, str(row["runs"]), str(row["found"]), share])
+    made = "; ".join(sorted({each for row in record["rows"] for each in row["made with"]}))
+    header = ["data", "runs", 'say "shortcut"', "share [exact 95 %]"]
+    return table(header, rows) + f"\n\n`python benchmarks/verdict.py`; {made}."
 
 
 METHODS = {

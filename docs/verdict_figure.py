@@ -17,14 +17,14 @@ from tcsl.statistics import clopper_pearson
 def verdict_figure(rows, chance=0.1):
     """Draw the share of runs in which a shortcut was found, with exact binomial 95 % intervals.
 
-    rows: alpha, runs and found of each; chance: the alpha at which the colour says nothing about the class.
+    rows: data (an alpha), runs and found of each; chance: the alpha at which the colour says nothing about the class.
     """
     figure = new_figure(4.8, 3.0)
     axes = figure.add_subplot()
     for level, at, said in ((5, 0.8, "5 %, the level of the test"), (95, 0.35, "95 %, the aim from alpha 0.9 on")):
         axes.axhline(level, color=MUTED, linewidth=0.8, linestyle=":")
         axes.text(at, level + 1.5, said, color=MUTED, fontsize=7.5, ha="center")
-    alpha = np.array([row["alpha"] for row in rows])
+    alpha = np.array([float(row["data"]) for row in rows])
     share = np.array([row["found"] / row["runs"] for row in rows])
     ends = np.array([clopper_pearson(row["found"], row["runs"]) for row in rows])
     axes.plot(alpha, 100 * share, color=BLUE, linewidth=0.8, alpha=0.6)
@@ -41,7 +41,7 @@ def verdict_figure(rows, chance=0.1):
 
 
 def main(place, record=Path(__file__).parent / "results" / "verdict.json"):
-    rows = json.loads(Path(record).read_text())["rows"]
+    rows = [row for row in json.loads(Path(record).read_text())["rows"] if "-" not in row["data"]]
     Path(place).write_bytes(encoded(verdict_figure(rows), Path(place).suffix[1:]))
 
 

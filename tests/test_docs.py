@@ -67,7 +67,8 @@ def test_no_file_is_large():
 
 
 def test_the_verdicts_figure_is_drawn_from_its_record(tmp_path):
-    rows = [{"alpha": 0.1, "runs": 100, "found": 3}, {"alpha": 0.9, "runs": 100, "found": 98}]
+    rows = [{"data": "0.1", "runs": 100, "found": 3}, {"data": "0.9", "runs": 100, "found": 98}]
+    rows.append({"data": "overlap-2", "runs": 20, "found": 0})
     (tmp_path / "verdict.json").write_text(json.dumps({"rows": rows}))
     script = runpy.run_path(str(ROOT / "docs" / "verdict_figure.py"))
     for name in ("one.svg", "two.svg", "three.png"):

@@ -148,7 +148,7 @@ def test_numbers_before_and_after_have_their_intervals(run):
 def test_verdict_and_predictions_are_shown_where_there_are_any(run, tmp_path):
     copy = shutil.copytree(run.path, tmp_path / "run")
     result = json.loads((copy / "result.json").read_text())
-    verdict = {"found": True, "sentence": "There is a shortcut & it is <b>big</b>.", "p": 0.00021, "statistic": {}}
+    verdict = {"found": True, "sentence": "There is a shortcut & it is <b>big</b>.", "p": 0.00021, "level": 0.05}
     (copy / "result.json").write_text(json.dumps({**result, "verdict": verdict}))
     labels = np.array([0, 0, 1, 1])
     pl.DataFrame(

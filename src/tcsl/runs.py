@@ -4,9 +4,10 @@
     data.json          the data's fingerprint, classes and sizes, and what was done with it
     environment.json   software, hardware, commit, command
     metrics.jsonl      one line an epoch: loss, separation of the two clusters in stage 1, seconds, peak memory
-    scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample
+    scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample (of the
+                       ablation by GCE: scores-tcsl_cs_gce.parquet)
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
-    predictions.parquet  id and label of each held-out sample, and what each model predicts of it
+    predictions.parquet  id and label of each held-out sample, what each model predicts of it, and CB ERM's confidence
     samples.parquet    thumbnails or values of samples, the chosen ones nearest to some left out, EL2N: for the page
     groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run

@@ -154,9 +154,9 @@ class Coreset:
 
 
 def save_predictions(
-    path: Path, ids: AnyArray, labels: IntArray, predictions: Mapping[str, IntArray], facts: Mapping[str, Any]
+    path: Path, ids: AnyArray, labels: IntArray, predictions: Mapping[str, AnyArray], facts: Mapping[str, Any]
 ) -> None:
-    """Write what each model predicts of the held-out samples as Parquet: id, label, and a column for each model."""
+    """Write what each model predicts of the held-out samples as Parquet: id, label, and a column for each of it."""
     import polars as pl
 
     save_table(pl.DataFrame({"id": ids, "label": labels, **predictions}), path, facts)

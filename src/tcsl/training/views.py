@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tcsl.errors import InputError
 from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
-from tcsl.types import IntArray
+from tcsl.types import FloatArray, IntArray
 
 
 @torch.inference_mode()
@@ -30,7 +30,14 @@ def logits_of(net: nn.Module, feed: Feed) -> Tensor:
 
 def predicted(net: nn.Module, feed: Feed) -> IntArray:
     """Return the class that the net gives each sample, (n,), on the host."""
-    return np.asarray(logits_of(net, feed).argmax(1).cpu().numpy(), np.int64)
+    return predicted_and_sure(net, feed)[0]
+
+
+def predicted_and_sure(net: nn.Module, feed: Feed) -> tuple[IntArray, FloatArray]:
+    """Return the class that the net gives each sample, and its probability, both (n,), on the host."""
+    logits = logits_of(net, feed)
+    classes, sure = logits.argmax(1), logits.softmax(1).amax(1)
+    return np.asarray(classes.cpu().numpy(), np.int64), np.asarray(sure.cpu().numpy(), np.float32)
 
 
 class LastLayer(NamedTuple):
