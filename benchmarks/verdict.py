@@ -6,8 +6,8 @@ and on rows in which nothing is spurious.
 At alpha = 0.1 the colour is independent of the digit: there is no shortcut, and what is found is an error. A run is
 `tcsl run digits` with that alpha and seed, methods cb_erm and tcsl_cs: the verdict is the one that a user gets. Rows
 are 1,200 for training and as many held out, of two or five classes: normal, and overlapping (of two, Bayes has 7 %
-wrong) or far apart with 10 % of the labels wrong. Seeds start from 400: those below were looked at while the tests were chosen
-(docs/verdict.md).
+wrong) or far apart with 10 % of the labels wrong. Seeds start from 400: those below were looked at while the tests
+were chosen (docs/verdict.md).
 """
 
 import argparse

@@ -22,15 +22,17 @@ def said_of(*found):
 
 def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
     small, large = said_of({"n": 200, "g_high": 20}, {"n": 200, "g_high": 150})[:2]
-    assert small == "seed 0: 20 of 200 samples contradict the shortcut (G_high)"
+    assert small == "seed 0: 20 of 200 samples stand apart by their losses (G_high)"
     assert large.endswith("the larger part: no shortcut was told apart, and the coreset is of no use")
 
 
 def test_what_is_known_of_the_minority_is_said():
     known = {"n": 200, "g_high": 20, "minority": 10, "recall": 0.9, "precision": 0.45, "auc": 0.975}
-    assert said_of(known)[0].endswith("of the 10 that truly do, it has 0.90 (precision 0.45, AUC of TCSL_s 0.975)")
+    assert said_of(known)[0].endswith(
+        "of the 10 that truly contradict the shortcut, it has 0.90 (precision 0.45, AUC of TCSL_s 0.975)"
+    )
     empty = {"n": 200, "g_high": 0, "minority": 200, "recall": 0.0, "precision": None, "auc": None}
-    assert said_of(empty)[0].endswith("of the 200 that truly do, it has 0.00 (precision -)")
+    assert said_of(empty)[0].endswith("of the 200 that truly contradict the shortcut, it has 0.00 (precision -)")
 
 
 def test_stages_have_mean_seconds_and_the_largest_memory_of_the_seeds():

@@ -184,14 +184,15 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
     for seed, found in zip(summary["seeds"], summary["identification"], strict=True):
         if found is None:
             continue
-        text = f"seed {seed}: {found['g_high']} of {found['n']} samples contradict the shortcut (G_high)"
+        text = f"seed {seed}: {found['g_high']} of {found['n']} samples stand apart by their losses (G_high)"
         if 2 * found["g_high"] > found["n"]:
             text += ", the larger part: no shortcut was told apart, and the coreset is of no use"
         if found.get("recall") is not None:
             precision = "-" if found["precision"] is None else f"{found['precision']:.2f}"
             auc = "" if found["auc"] is None else f", AUC of TCSL_s {found['auc']:.3f}"
             text += (
-                f"; of the {found['minority']} that truly do, it has {found['recall']:.2f} (precision {precision}{auc})"
+                f"; of the {found['minority']} that truly contradict the shortcut, it has {found['recall']:.2f} "
+                f"(precision {precision}{auc})"
             )
         notes.append(text)
     times = [sum(stages.values()) for stages in summary["seconds"]]

@@ -74,6 +74,12 @@ def test_rectangle_filters_counts_and_gallery(demo, visit):
         )
     }
     assert shown <= set(map(str, demo.scores.ids[inside]))
+    labels = demo.scores.labels
+    of_classes = page.locator("#strips .strip h3 + p").all_inner_texts()
+    assert of_classes == [
+        f"{(inside & (labels == k)).sum()} of {(labels == k).sum()} samples" for k in range(labels.max() + 1)
+    ]
+    assert len(page.locator("#strips .thumb").all()) == len(shown)  # none stands on both sides
     page.click("#clear")
     assert _selected(page) == f"All {len(inside)} samples"
 

@@ -182,7 +182,7 @@ def test_a_run_in_which_all_samples_conflict_is_shown(tcsl_command, tmp_path):
     words = ["run", "digits", *SMALL, "--set", "data.options.alpha=0", "--quiet", "--out", tmp_path / "x"]
     code, out, _ = tcsl_command(*words)
     assert code == 0
-    assert "of the 200 that truly do" in " ".join(out.split())
+    assert "of the 200 that truly contradict the shortcut" in " ".join(out.split())
 
 
 def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):

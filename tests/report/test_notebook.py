@@ -31,7 +31,7 @@ def test_a_run_as_text(rows):
     found = rows.result["identification"]
     assert lines[0] == f"Run in {rows.path}, seed 0"
     assert lines[1] == rows.verdict.sentence
-    assert lines[2] == f"{found['g_high']} of 120 samples contradict the shortcut (G_high); the coreset keeps 30"
+    assert lines[2] == f"{found['g_high']} of 120 samples stand apart by their losses (G_high); the coreset keeps 30"
     assert lines[3] == "accuracy on test data, %"
     assert lines[4].split("  ")[0] == "method"
     before = rows.result["evaluation"]["cb_erm"]

@@ -67,7 +67,7 @@ def score(
         print_json({"path": str(path), "n": len(scores), "g_high": high, "digest": scores.digest})
     else:
         typer.echo(
-            f"scored {len(scores)} samples; {high} contradict the shortcut (G_high)\n"
+            f"scored {len(scores)} samples; {high} stand apart by their losses (G_high)\n"
             f"the scores are in {path}  (tcsl select {path} --ratio 0.2)"
         )
 

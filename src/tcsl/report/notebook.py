@@ -27,7 +27,7 @@ def run_text(path: Path, result: Mapping[str, Any]) -> str:
 
     >>> print(run_text(Path("runs/a"), {"seed": 0, "identification": {"n": 1200, "g_high": 61}}))
     Run in runs/a, seed 0
-    61 of 1,200 samples contradict the shortcut (G_high)
+    61 of 1,200 samples stand apart by their losses (G_high)
     """
     told = _told(result)
     lines = [f"Run in {path}" + (f", seed {result['seed']}" if "seed" in result else ""), *told.sentences]
@@ -80,7 +80,7 @@ def _told(result: Mapping[str, Any]) -> _Told:
     if found := result.get("identification"):
         kept = result.get("coresets", {}).get("tcsl_cs")
         sentences.append(
-            f"{found['g_high']:,} of {found['n']:,} samples contradict the shortcut (G_high)"
+            f"{found['g_high']:,} of {found['n']:,} samples stand apart by their losses (G_high)"
             + (f"; the coreset keeps {kept['n']:,}" if kept else "")
         )
     if not result.get("evaluation"):

@@ -54,7 +54,10 @@ function drawGallery(samples, filter, detail) {
     const body = {
       glance: () => {
         const easy = firstOf("ease", classes, only === "" ? 5 : 30), hard = firstOf("s", classes, only === "" ? 5 : 30);
-        return (k) => [make("div", { className: "sides" }, side("Easiest of both", easy(k)), side("Contradict the shortcut", hard(k)))];
+        return (k) => {
+          const left = easy(k), right = hard(k).filter((i) => !left.includes(i)); // a small selection has the same at both ends
+          return [make("div", { className: "sides" }, side("Easiest of both", left), side("Contradict the shortcut", right))];
+        };
       },
       s: () => plain("s"), c: () => plain("c"), ease: () => plain("ease"),
       near: () => {
@@ -83,7 +86,13 @@ function drawGallery(samples, filter, detail) {
   const pair = (i, mine) => make("li", {}, thumbs(samples, [i], () => detail.open(i, mine), { tabbable: false }), make("span", { className: "arrow", data: { "aria-hidden": "true" } }, "→"), thumbs(samples, facts.near[i], detail.open, { tabbable: false }));
   const sizes = new Uint32Array(facts.classes.length);
   for (const k of samples.label) sizes[k]++;
-  const strip = (k, parts) => make("div", { className: "strip" }, make("div", {}, make("h3", {}, named(facts.classes[k])), make("p", {}, `${count(sizes[k])} samples`)), make("div", {}, ...parts));
+  const saidOf = (k) => {
+    if (!filter.active) return `${count(sizes[k])} samples`;
+    let inside = 0;
+    for (let i = 0; i < samples.rows; i++) inside += filter.inside[i] && samples.label[i] === k ? 1 : 0;
+    return `${count(inside)} of ${count(sizes[k])} samples`;
+  };
+  const strip = (k, parts) => make("div", { className: "strip" }, make("div", {}, make("h3", {}, named(facts.classes[k])), make("p", {}, saidOf(k))), make("div", {}, ...parts));
 
   for (const [name, { title }] of Object.entries(kinds)) {
     const input = make("input", { type: "radio", name: "kind", value: name, checked: name === kind });
