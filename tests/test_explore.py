@@ -614,6 +614,15 @@ def test_data_that_are_gone_moved_or_changed(pictured, tmp_path, tcsl_command):
     assert "have changed since the run" in err
 
 
+def test_another_source_for_a_known_dataset_is_said_to_be_missing(tmp_path, tcsl_command):
+    few = {"data.options.per_class": 10, "train.epochs": 1, "device.device": "cpu"}
+    run = tcsl.debias("digits", 0.5, settings=few, methods=["tcsl_cs"], out=tmp_path / "run")
+    code, _, err = tcsl_command("explore", run.path, "--no-browser", "--data", tmp_path / "nowhere")
+    assert code == 2
+    assert "nowhere" in err
+    assert "takes no options" not in err
+
+
 def test_folders_that_cannot_be_explored(run, tmp_path, tcsl_command):
     def error(path):
         code, out, err = tcsl_command("explore", path, "--no-browser")

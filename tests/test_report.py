@@ -163,6 +163,25 @@ def test_verdict_and_predictions_are_shown_where_there_are_any(run, tmp_path):
     html = page(material)
     assert "There is a shortcut &amp; it is &lt;b&gt;big&lt;/b&gt;." in html
     assert "p = 0.00021" in html
+    assert _facts(html)["words"]["apart"] == "Contradict the shortcut"
+    (copy / "result.json").write_text(json.dumps({**result, "verdict": {**verdict, "found": False}}))
+    html = page(read_material(copy))
+    assert _facts(html)["words"]["apart"] == "Stand apart"
+    assert "the shortcut fails there" not in html
+
+
+def test_weighted_and_balanced_averages_have_intervals(run):
+    rows = {row["title"]: row for row in outcome(read_material(run.path))["accuracy"]["rows"]}
+    for title in (
+        "Average, groups weighted as in the training set",
+        "Balanced over class x (is the biased model right)",
+    ):
+        for when in ("before", "after"):
+            one = rows[title][when]
+            assert 0 <= one["low"] < one["value"] < one["high"] <= 1
+            assert one["n"] == run.result["evaluation"]["cb_erm"]["n"]
+    weighted = rows["Average, groups weighted as in the training set"]["after"]
+    assert weighted["value"] == run.result["evaluation"]["tcsl_cs"]["weighted_average"]
 
 
 def test_older_runs_have_a_page_that_says_what_is_missing(run, tmp_path):

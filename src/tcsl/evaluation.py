@@ -140,10 +140,20 @@ def balanced_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) ->
     >>> balanced_by_bias(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]))  # 1, 0 and 1
     0.6666666666666666
     """
+    right, size = cells_by_bias(predicted, biased, labels)
+    return float((right / size).mean())
+
+
+def cells_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
+    """Return how many are right, and how many there are, in each cell of label x (is the biased model right) with any.
+
+    >>> [part.tolist() for part in cells_by_bias(np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 0]))]
+    [[1, 1], [2, 1]]
+    """
     cell = 2 * labels + (biased == labels)
     size = np.bincount(cell)
-    right = np.bincount(cell, weights=predicted == labels)
-    return float((right[size > 0] / size[size > 0]).mean())
+    right = np.bincount(cell[predicted == labels], minlength=len(size))
+    return right[size > 0], size[size > 0]
 
 
 def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -> dict[str, float | int | None]:

@@ -64,6 +64,30 @@ def wilson(k: int, n: int) -> tuple[float, float]:
     return (0.0 if k == 0 else middle - half), (1.0 if k == n else middle + half)
 
 
+def wilson_of_mean(parts: Sequence[tuple[int, int]], weights: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of a weighted mean of shares, each of which k of n were seen.
+
+    The squared distances of the shares from the ends of their Wilson intervals add up with the weights' squares (the
+    method of variance estimates recovery, Zou & Donner 2008), so that the interval stays in [0, 1].
+
+    Parameters
+    ----------
+    weights : one a part; their sum is 1
+
+    >>> wilson_of_mean([(8, 10)], [1.0]) == wilson(8, 10)
+    True
+    >>> [round(end, 4) for end in wilson_of_mean([(8, 10), (20, 20)], [0.5, 0.5])]
+    [0.7254, 0.9717]
+    """
+    mean = sum(weight * k / n for (k, n), weight in zip(parts, weights, strict=True))
+    below = above = 0.0
+    for (k, n), weight in zip(parts, weights, strict=True):
+        low, high = wilson(k, n)
+        below += (weight * (k / n - low)) ** 2
+        above += (weight * (high - k / n)) ** 2
+    return mean - math.sqrt(below), mean + math.sqrt(above)
+
+
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the exact binomial interval of a share of which k of n were seen: each end by a test of half the level.
 

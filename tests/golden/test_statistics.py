@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from tcsl.errors import InputError
-from tcsl.statistics import clopper_pearson, wilson
+from tcsl.statistics import clopper_pearson, wilson, wilson_of_mean
 
 
 def test_wilson_by_hand():
@@ -57,3 +57,25 @@ def test_what_is_no_share_is_refused(interval, k, n):
 def test_a_level_is_between_0_and_1(level):
     with pytest.raises(InputError, match="between 0 and 1"):
         clopper_pearson(1, 2, level)
+
+
+def test_the_interval_of_a_mean_by_hand():
+    # 8 of 10 is in [0.4902, 0.9433], 20 of 20 in [0.8389, 1]. Their mean is 0.9, and the distances below are 0.3098 and
+    # 0.1611, half of each: sqrt(0.1549^2 + 0.0806^2); above 0.1433 / 2 and 0.
+    below, above = np.hypot(0.1549, 0.0806), 0.0717
+    assert wilson_of_mean([(8, 10), (20, 20)], [0.5, 0.5]) == pytest.approx((0.9 - below, 0.9 + above), abs=1e-4)
+    assert wilson_of_mean([(0, 5), (0, 9)], [0.3, 0.7])[0] == 0
+    assert wilson_of_mean([(5, 5), (9, 9)], [0.3, 0.7])[1] == 1
+
+
+def test_the_interval_of_a_mean_covers_it():
+    """In 95 % of 2,000 draws of four groups of unlike sizes and weights, within what chance allows."""
+    rng = np.random.default_rng(0)
+    shares, sizes, weights = np.array([0.95, 0.4, 0.7, 0.9]), np.array([300, 40, 60, 120]), [0.7, 0.05, 0.05, 0.2]
+    inside = 0
+    for _ in range(2000):
+        low, high = wilson_of_mean(
+            list(zip(rng.binomial(sizes, shares).tolist(), sizes.tolist(), strict=True)), weights
+        )
+        inside += low <= shares @ weights <= high
+    assert abs(inside / 2000 - 0.95) < 0.02

@@ -37,9 +37,15 @@ Originals: TypeAlias = Callable[[int], Original]
 
 
 def settings_at(settings: Settings, source: str | None, root: Path | None) -> Settings:
-    """Return the settings of a run for data that have moved: where the dataset is now, and its root."""
+    """Return the settings of a run for data that have moved: where the dataset is now, and its root.
+
+    The options of a known dataset's loader are not for another source.
+    """
     moved = {"data.name": source and source_name(source), "data.root": root and os.fspath(root)}
-    return from_flat({**flat(settings), **{name: value for name, value in moved.items() if value is not None}})
+    before = flat(settings)
+    if moved["data.name"] not in (None, settings.data.name):
+        before = {name: value for name, value in before.items() if not name.startswith("data.options.")}
+    return from_flat({**before, **{name: value for name, value in moved.items() if value is not None}})
 
 
 def open_originals(

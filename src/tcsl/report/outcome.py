@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tcsl.report.material import Material
-from tcsl.statistics import wilson
+from tcsl.statistics import wilson, wilson_of_mean
 from tcsl.types import BoolArray
 
 BEFORE, AFTER = "cb_erm", "tcsl_cs"
@@ -39,6 +41,16 @@ def measured(accuracy: float | None, n: int, name: str = "") -> dict[str, Any] |
     return {"value": accuracy, "low": low, "high": high, "n": n, "name": name}
 
 
+def measured_mean(value: float, parts: Sequence[tuple[int, int]], weights: Sequence[float]) -> dict[str, Any]:
+    """Return a weighted mean of accuracies, k of n right in each part, with its 95 % interval.
+
+    >>> sorted(measured_mean(0.9, [(8, 10), (20, 20)], [0.5, 0.5]))
+    ['high', 'low', 'n', 'name', 'value']
+    """
+    low, high = wilson_of_mean(parts, weights)
+    return {"value": value, "low": low, "high": high, "n": sum(n for _, n in parts), "name": ""}
+
+
 def _accuracy(material: Material) -> dict[str, Any] | None:
     """Return rows of a table: the same accuracies before (CB ERM on everything) and after (TCSL-CS)."""
     evaluation, titles = material.result["evaluation"], material.result["titles"]
@@ -63,8 +75,8 @@ def _accuracy(material: Material) -> dict[str, Any] | None:
         rows.append(
             {
                 "title": "Average, groups weighted as in the training set",
-                "before": before and {"value": before["weighted_average"]},
-                "after": {"value": after["weighted_average"]},
+                "before": before and _weighted(before, material),
+                "after": _weighted(after, material),
             }
         )
     return {
@@ -74,6 +86,18 @@ def _accuracy(material: Material) -> dict[str, Any] | None:
         "rows": rows + _by_bias(material),
         "parts": _parts(before, after, kind),
     }
+
+
+def _weighted(evaluation: Mapping[str, Any], material: Material) -> dict[str, Any]:
+    """Return the average weighted by the training set's groups; without an interval where the page has no groups."""
+    value, groups = evaluation["weighted_average"], material.groups
+    if groups is None:
+        return {"value": value}
+    counts = np.bincount(groups.group, minlength=len(groups.names))
+    share = {name: float(count) / len(groups.group) for name, count in zip(groups.names, counts, strict=True)}
+    parts = [part for part in evaluation["groups"] if share.get(part["name"])]
+    seen = [(round(part["accuracy"] * part["n"]), part["n"]) for part in parts]
+    return measured_mean(value, seen, [share[part["name"]] for part in parts])
 
 
 def _worst(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -96,7 +120,7 @@ def _parts(before: Mapping[str, Any] | None, after: Mapping[str, Any], kind: str
 
 def _by_bias(material: Material) -> list[dict[str, Any]]:
     """Return what needs no groups: the accuracy where the biased model is wrong, and the one balanced by it."""
-    from tcsl.evaluation import balanced_by_bias
+    from tcsl.evaluation import cells_by_bias
 
     table = material.predictions
     if table is None or not {"biased", BEFORE, AFTER} <= set(table.columns):
@@ -113,14 +137,14 @@ def _by_bias(material: Material) -> list[dict[str, Any]]:
                 "after": measured(float(right[AFTER].mean()), int(wrong.sum())),
             }
         )
-    value = {name: balanced_by_bias(table[name].to_numpy(), biased, labels) for name in (BEFORE, AFTER)}
-    rows.append(
-        {
-            "title": "Balanced over class x (is the biased model right)",
-            "before": {"value": value[BEFORE]},
-            "after": {"value": value[AFTER]},
-        }
-    )
+
+    def balanced(name: str) -> dict[str, Any]:
+        right, size = cells_by_bias(table[name].to_numpy(), biased, labels)
+        parts = list(zip(right.tolist(), size.tolist(), strict=True))
+        return measured_mean(float((right / size).mean()), parts, [1 / len(parts)] * len(parts))
+
+    title = "Balanced over class x (is the biased model right)"
+    rows.append({"title": title, "before": balanced(BEFORE), "after": balanced(AFTER)})
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,27 @@ def page(material: Material, served: Served | None = None) -> str:
     )
 
 
+def words_of(verdict: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return what the two clusters and the gallery's views are called: of a shortcut only where one was found.
+
+    >>> words_of({"found": True})["high"], words_of(None)["high"]
+    ('G_high: contradict', 'G_high: stand apart')
+    """
+    if verdict and verdict["found"]:
+        return {
+            "high": "G_high: contradict",
+            "low": "G_low: agree",
+            "apart": "Contradict the shortcut",
+            "glance": "Of each class, what the shortcut makes easy, and what contradicts it.",
+        }
+    return {
+        "high": "G_high: stand apart",
+        "low": "G_low: the others",
+        "apart": "Stand apart",
+        "glance": "Of each class, what is easy, and what stands apart: the biased model is wrong about it for longest.",
+    }
+
+
 def _facts(material: Material) -> tuple[dict[str, Any], list[Blob]]:
     """Return what the scripts read: facts as JSON, and samples as columns, ids, thumbnails or texts."""
     scores, groups = material.scores, material.groups
@@ -111,6 +133,7 @@ def _facts(material: Material) -> tuple[dict[str, Any], list[Blob]]:
         "near": {},
         "nearBy": material.near_by,
         "density": None,
+        "words": words_of(material.result.get("verdict")),
     }
     if n > POINTS:
         position = np.full(n, -1)

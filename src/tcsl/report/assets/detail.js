@@ -12,7 +12,7 @@ function makeDetail(samples) {
       index: String(samples.index(i)),
       TCSL_s: score(samples.s[i]),
       TCSL_c: score(samples.c[i]),
-      cluster: samples.high[i] ? "G_high: contradicts the shortcut" : "G_low: agrees with it",
+      cluster: samples.high[i] ? facts.words.high : facts.words.low,
       coreset: samples.chosen[i] ? "chosen" : "left out",
       ...(facts.groups && { "true group": samples.groupName(i) }),
     };

@@ -59,7 +59,7 @@ function connectBounds(filter) {
 // How many of each class, cluster and group are selected; bars are made once and then only changed.
 function connectCounts(samples, filter) {
   const ways = [
-    { title: "Cluster", names: ["G_high: contradict", "G_low: agree"], of: (i) => 1 - samples.high[i] },
+    { title: "Cluster", names: [facts.words.high, facts.words.low], of: (i) => 1 - samples.high[i] },
     { title: "Coreset", names: ["chosen", "left out"], of: (i) => 1 - samples.chosen[i] },
     { title: "Class", names: facts.classes, of: (i) => samples.label[i] },
     facts.groups && { title: "True group", names: facts.groups, of: (i) => samples.group[i] },

@@ -4,8 +4,8 @@ const CLASSES_FIRST = 12;
 function kindsOf(samples) {
   const shown = samples.asRows ? "rows" : "pictures";
   const kinds = {
-    glance: { title: "Side by side", said: `Of each class, what the shortcut makes easy, and what contradicts it. Under the ${shown}: id, TCSL_s · TCSL_c.` },
-    s: { title: "Contradict the shortcut", said: "Of each class, the highest TCSL_s: the biased model is wrong about them for longest." },
+    glance: { title: "Side by side", said: `${facts.words.glance} Under the ${shown}: id, TCSL_s · TCSL_c.` },
+    s: { title: facts.words.apart, said: "Of each class, the highest TCSL_s: the biased model is wrong about them for longest." },
     c: { title: "Hardest cores", said: "Of each class, the highest TCSL_c: hard even where the shortcut earns nothing. Wrong labels gather here, too." },
     ease: { title: "Easiest of both", said: "Of each class, the lowest by both scores together: what most of the class looks like." },
   };
@@ -56,7 +56,7 @@ function drawGallery(samples, filter, detail) {
         const easy = firstOf("ease", classes, only === "" ? 5 : 30), hard = firstOf("s", classes, only === "" ? 5 : 30);
         return (k) => {
           const left = easy(k), right = hard(k).filter((i) => !left.includes(i)); // a small selection has the same at both ends
-          return [make("div", { className: "sides" }, side("Easiest of both", left), side("Contradict the shortcut", right))];
+          return [make("div", { className: "sides" }, side("Easiest of both", left), side(facts.words.apart, right))];
         };
       },
       s: () => plain("s"), c: () => plain("c"), ease: () => plain("ease"),

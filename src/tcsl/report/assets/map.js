@@ -10,7 +10,7 @@ function largest(way, rows) {
 function waysToColour(samples) {
   const two = (of, names, colours) => ({ of, names, colours });
   const ways = {
-    cluster: two((i) => 1 - samples.high[i], ["G_high: contradict", "G_low: agree"], ["high", "low"]),
+    cluster: two((i) => 1 - samples.high[i], [facts.words.high, facts.words.low], ["high", "low"]),
     class: two((i) => samples.label[i], facts.classes),
     chosen: two((i) => 1 - samples.chosen[i], ["in the coreset", "left out"], ["chosen", "out"]),
   };
