@@ -125,6 +125,12 @@ def test_a_coreset_that_turns_the_rule_around_is_no_shortcut(kind, tmp_path):
     assert "as often where they are right, as with wrong labels or classes that overlap" in verdict.sentence
 
 
+def test_without_confidence_there_is_no_verdict():
+    verdict = verdict_of({name: np.zeros(9) for name in ("cb_erm", "tcsl_cs", "biased")}, np.zeros(9))
+    assert verdict.found is None
+    assert "the confidence of cb_erm was not kept" in verdict.sentence
+
+
 @pytest.mark.parametrize(
     ("models", "labels", "says"),
     [

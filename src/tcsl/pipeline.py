@@ -26,7 +26,6 @@ from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
 from tcsl.types import FloatArray
 
-_GCE = "-gce"  # what the ablation's stages are called after Algorithm 1's
 Need: TypeAlias = Literal["train groups", "val", "val groups"]  # what a method may be handed beside labels
 
 
@@ -101,7 +100,7 @@ def score_stages(job: Job, *, gce: float = 0.0) -> Scores:
     settings, data = job.settings, job.data
     seed = settings.seed
     path = job.folder.scores_path("tcsl_cs_gce" if gce else "tcsl_cs") if job.folder else None
-    core = f"core{_GCE}" if gce else "core"
+    core = _stage("core", gce)
     if path and path.exists():
         return Scores.load(path)
 
@@ -131,7 +130,7 @@ def score_stages(job: Job, *, gce: float = 0.0) -> Scores:
 
 def biased_stage(job: Job, *, gce: float = 0.0) -> tuple[nn.Module, Tensor]:
     """Run stage 1 of Algorithm 1 and return the biased model with its loss curves, (n, T_s) on the host."""
-    stage = f"biased{_GCE}" if gce else "biased"
+    stage = _stage("biased", gce)
 
     def train(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         settings = job.settings
@@ -151,13 +150,17 @@ def biased_stage(job: Job, *, gce: float = 0.0) -> tuple[nn.Module, Tensor]:
     return biased, tables["curves"]
 
 
-def scoring_steps(settings: Settings, n: int, *, gce: bool = False) -> dict[str, int]:
+def scoring_steps(settings: Settings, n: int, *, gce: float = 0.0) -> dict[str, int]:
     """Return the optimizer steps of Algorithm 1's two stages."""
-    which = _GCE if gce else ""
     return {
-        f"biased{which}": steps_of(n, settings.train, settings.biased_epochs_on(n)),
-        f"core{which}": steps_of(n, settings.train, settings.core_epochs),
+        _stage("biased", gce): steps_of(n, settings.train, settings.biased_epochs_on(n)),
+        _stage("core", gce): steps_of(n, settings.train, settings.core_epochs),
     }
+
+
+def _stage(name: str, gce: float) -> str:
+    """Return what a stage of Algorithm 1 is called; the ablation's have names of their own."""
+    return f"{name}-gce" if gce else name
 
 
 def final_stage(name: str) -> Callable[[Settings, int], dict[str, int]]:

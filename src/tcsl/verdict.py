@@ -169,6 +169,8 @@ def verdict_of(predictions: Mapping[str, IntArray], labels: IntArray | None, sur
     why = [text for name, text in missing.items() if name not in predictions]
     if labels is None:
         why = ["there are no held-out samples; give a test set or a validation set"]
+    elif sure is None and not why:
+        why = ["the confidence of cb_erm was not kept; run it again"]
     if labels is None or sure is None or why:
         return Verdict(None, f"Cannot tell whether there is a shortcut: {why[0]}")
     return judge(labels, predictions["biased"], predictions["cb_erm"], predictions["tcsl_cs"], sure)

@@ -82,7 +82,7 @@ def open_marked(
     folder = RunFolder.find(Path(run))
     settings, data = folder.settings(), folder.data()
     kept = stored_coreset(folder, method) if coreset is None else coreset
-    scores = stored_scores(folder) if only == "all" or (folder.path / "scores.parquet").is_file() else None
+    scores = stored_scores(folder) if only == "all" or folder.scores_path().is_file() else None
     table = marks(kept, scores, class_names=data["class_names"], only=only)
     if not settings.data.name:
         return Marked(table, data["fingerprint"])
@@ -104,7 +104,7 @@ def stored_coreset(folder: RunFolder, method: str) -> Coreset:
 
 def stored_scores(folder: RunFolder) -> Scores:
     """Return a run's scores."""
-    path = folder.path / "scores.parquet"
+    path = folder.scores_path()
     if not path.is_file():
         why = _not_yet(folder) or ": no method that scores was run"
         raise InputError(f"{folder.path} has no scores{why}")

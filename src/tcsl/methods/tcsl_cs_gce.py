@@ -19,14 +19,18 @@ class GceOptions(Section):
     q: float = Field(0.7, gt=0, le=1, description="of the biased model's generalised cross entropy")
 
 
+def _q(settings: Settings) -> float:
+    return options_of(settings, NAME, GceOptions).q
+
+
 def _run(job: Job) -> Outcome:
-    scores = score_stages(job, gce=options_of(job.settings, NAME, GceOptions).q)
+    scores = score_stages(job, gce=_q(job.settings))
     coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high)
     return Outcome(train_final(job, NAME, coreset), coreset, scores)
 
 
 def _stages(settings: Settings, n: int) -> dict[str, int]:
-    return {**scoring_steps(settings, n, gce=True), **final_stage(NAME)(settings, n)}
+    return {**scoring_steps(settings, n, gce=_q(settings)), **final_stage(NAME)(settings, n)}
 
 
 METHOD = Method(

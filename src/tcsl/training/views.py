@@ -30,14 +30,17 @@ def logits_of(net: nn.Module, feed: Feed) -> Tensor:
 
 def predicted(net: nn.Module, feed: Feed) -> IntArray:
     """Return the class that the net gives each sample, (n,), on the host."""
-    return predicted_and_sure(net, feed)[0]
+    return _classes(logits_of(net, feed))
 
 
 def predicted_and_sure(net: nn.Module, feed: Feed) -> tuple[IntArray, FloatArray]:
     """Return the class that the net gives each sample, and its probability, both (n,), on the host."""
     logits = logits_of(net, feed)
-    classes, sure = logits.argmax(1), logits.softmax(1).amax(1)
-    return np.asarray(classes.cpu().numpy(), np.int64), np.asarray(sure.cpu().numpy(), np.float32)
+    return _classes(logits), np.asarray(logits.softmax(1).amax(1).cpu().numpy(), np.float32)
+
+
+def _classes(logits: Tensor) -> IntArray:
+    return np.asarray(logits.argmax(1).cpu().numpy(), np.int64)
 
 
 class LastLayer(NamedTuple):

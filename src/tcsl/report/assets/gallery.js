@@ -74,7 +74,8 @@ function drawGallery(samples, filter, detail) {
       return (k) => [list(k).length ? thumbs(samples, list(k), detail.open, { tabbable: false }) : nothing()];
     }
     const focused = [...strips.querySelectorAll(".thumb")].indexOf(document.activeElement);
-    strips.replaceChildren(...classes.map((k) => strip(k, body(k))));
+    const inside = filter.active ? tally(byClass, samples.rows, filter.inside) : null;
+    strips.replaceChildren(...classes.map((k) => strip(k, body(k), inside)));
     const buttons = strips.querySelectorAll(".thumb");
     const first = buttons[Math.min(Math.max(focused, 0), buttons.length - 1)];
     if (first) first.tabIndex = 0;
@@ -84,15 +85,9 @@ function drawGallery(samples, filter, detail) {
   const nothing = () => make("p", { className: "small" }, filter.active ? "None in the selection." : "None.");
   const side = (title, list) => make("div", {}, make("h4", {}, title), list.length ? thumbs(samples, list, detail.open, { tabbable: false }) : nothing());
   const pair = (i, mine) => make("li", {}, thumbs(samples, [i], () => detail.open(i, mine), { tabbable: false }), make("span", { className: "arrow", data: { "aria-hidden": "true" } }, "→"), thumbs(samples, facts.near[i], detail.open, { tabbable: false }));
-  const sizes = new Uint32Array(facts.classes.length);
-  for (const k of samples.label) sizes[k]++;
-  const saidOf = (k) => {
-    if (!filter.active) return `${count(sizes[k])} samples`;
-    let inside = 0;
-    for (let i = 0; i < samples.rows; i++) inside += filter.inside[i] && samples.label[i] === k ? 1 : 0;
-    return `${count(inside)} of ${count(sizes[k])} samples`;
-  };
-  const strip = (k, parts) => make("div", { className: "strip" }, make("div", {}, make("h3", {}, named(facts.classes[k])), make("p", {}, saidOf(k))), make("div", {}, ...parts));
+  const byClass = { names: facts.classes, of: (i) => samples.label[i] };
+  const sizes = tally(byClass, samples.rows, null);
+  const strip = (k, parts, inside) => make("div", { className: "strip" }, make("div", {}, make("h3", {}, named(facts.classes[k])), make("p", {}, `${inside ? `${count(inside[k])} of ` : ""}${count(sizes[k])} samples`)), make("div", {}, ...parts));
 
   for (const [name, { title }] of Object.entries(kinds)) {
     const input = make("input", { type: "radio", name: "kind", value: name, checked: name === kind });
