@@ -141,6 +141,7 @@ SCORING = {
     "T_s = 1": Trial("stage 1", {"score.biased_epochs": 1}),
     "T_s = 2": Trial("stage 1", {"score.biased_epochs": 2}),
     "T_s = 3": Trial("stage 1", {"score.biased_epochs": 3}),
+    "T_s = 6": Trial("stage 1", {"score.biased_epochs": 6}),
     "T_s = 8": Trial("stage 1", {"score.biased_epochs": 8}),
     "T_s = 16": Trial("stage 1", {"score.biased_epochs": 16}),
     "T_c = 4": Trial("stage 2", {"score.core_epochs": 4}),
@@ -160,10 +161,8 @@ CLUSTERING = {
     "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
     "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
 }
-LATE = {
-    "T_s = 6": Trial("stage 1", {"score.biased_epochs": 6}),
-    **{name: (SCORING | CLUSTERING)[name] for name in ("T_s = 8", "T_s = 16", "one clustering a class")},
-}
+LONGER = {name: SCORING[name] for name in ("T_s = 6", "T_s = 8", "T_s = 16")}
+LATE = LONGER | {"one clustering a class": CLUSTERING["one clustering a class"]}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
     "over all classes at once": Trial("filling", {"select.fill": "global"}),
@@ -269,7 +268,7 @@ DATA = {  # the data, what is tried on them, and the ratio
     "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO, 0.2),
     "uneven": (uneven, LATE | FILLING | RATIO, 0.2),
     "halves": (halves, LATE | FILLING | RATIO, 0.2),
-    "rare": (rare, EXCEEDING, 0.2),
-    "mild": (mild, EXCEEDING, 0.2),
+    "rare": (rare, LONGER | EXCEEDING, 0.2),
+    "mild": (mild, LONGER | EXCEEDING, 0.2),
     "small": (digits, EXCEEDING, 0.03),
 }
