@@ -269,6 +269,6 @@ DATA = {  # the data, what is tried on them, and the ratio
     "uneven": (uneven, LATE | FILLING | RATIO, 0.2),
     "halves": (halves, LATE | FILLING | RATIO, 0.2),
     "rare": (rare, LONGER | EXCEEDING, 0.2),
-    "mild": (mild, LONGER | EXCEEDING, 0.2),
+    "mild": (mild, EXCEEDING, 0.2),
     "small": (digits, EXCEEDING, 0.03),
 }

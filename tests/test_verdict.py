@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, mannwhitneyu, norm
 
 import tcsl
 from tcsl.data.digits import load
-from tcsl.verdict import LEVEL, departure_test, judge, sign_test, verdict_of
+from tcsl.verdict import KEPT, LEVEL, SURE, departure_test, judge, sign_test, verdict_of
 
 SETTINGS = {"train.epochs": 12, "train.lr": 0.05, "score.biased_epochs": 8, "device.threads": 1}
 
@@ -25,12 +25,13 @@ def test_the_sign_test_is_scipys(gained, lost):
 def predictions_of(*rows):
     """Columns: label, biased, before, after; the first entry of a row is how often it is repeated.
 
-    Beside them are as many samples on which all agree and are right, with the same confidence.
+    Beside them are as many samples on which all agree and are right, with the same confidence. Where the coreset's
+    model departs it gives the others' class 0.1, else 0.8.
     """
     table = np.concatenate([np.tile(row[1:], (row[0], 1)) for row in rows])
     right = np.repeat(table[:, :1], 4, axis=1)
     both = np.concatenate([table, right]).T
-    return *both, np.full(both.shape[1], 0.9, np.float32)
+    return *both, np.full(both.shape[1], 0.9), np.where(both[2] == both[3], 0.8, 0.1)
 
 
 def test_only_samples_that_the_biased_model_gets_wrong_are_counted():
@@ -58,9 +59,12 @@ def test_only_the_biased_models_own_mistake_counts_and_only_against_the_right_cl
 
 @given(st.lists(st.integers(0, 3 * 3 * 3 - 1), min_size=5, max_size=40), st.randoms())
 def test_the_order_of_samples_does_not_matter(codes, random):
-    rows = [(0, code % 3, code // 3 % 3, code // 9, i % 4) for i, code in enumerate(codes)]
+    rows = [(0, code % 3, code // 3 % 3, code // 9, i % 4, i % 5) for i, code in enumerate(codes)]
     one, other = (np.array(order).T for order in (rows, random.sample(rows, len(rows))))
-    assert judge(*one[:4], one[4] / 4) == judge(*other[:4], other[4] / 4)
+    one, other = (judge(*order[:4], order[4] / 4, order[5] / 5).as_dict() for order in (one, other))
+    assert one.pop("p_departed") == pytest.approx(other.pop("p_departed"))
+    assert one.pop("p") == pytest.approx(other.pop("p"))
+    assert one == other
 
 
 def test_too_few_samples_say_that_nothing_can_be_told():
@@ -74,11 +78,11 @@ def test_too_few_samples_say_that_nothing_can_be_told():
 def test_the_level_is_kept_where_gains_and_losses_are_equally_likely():
     """Of 2,000 draws without a shortcut, no more than 5 % and what chance adds (a binomial's 99.9 % point)."""
     rng = np.random.default_rng(0)
-    labels, biased, sure = np.zeros(120, np.int64), np.repeat([1, 0], 60), np.full(120, 0.9, np.float32)
+    labels, biased, sure = np.zeros(120, np.int64), np.repeat([1, 0], 60), np.full(120, 0.9)
     gained = both = 0
     for _ in range(2000):
         before, after = rng.integers(0, 2, (2, 120))
-        found = judge(labels, biased, before, after, sure)
+        found = judge(labels, biased, before, after, sure, np.where(before == after, 0.8, 0.1))
         gained += found.p_gained <= LEVEL
         both += found.found
     assert both <= gained <= 132
@@ -86,27 +90,92 @@ def test_the_level_is_kept_where_gains_and_losses_are_equally_likely():
 
 
 def test_departures_by_hand():
-    # Two strata. At 0.6: of 10 that are wrong 8 depart, of 10 that are right 4. At 0.9: 3 of 10, and 1 of 30.
-    wrong = np.repeat([True, False, True, False], [10, 10, 10, 30])
-    departs = np.concatenate([np.arange(n) < k for n, k in ((10, 8), (10, 4), (10, 3), (30, 1))])
-    sure = np.repeat([0.6, 0.9], [20, 40])
-    # Expected where it is wrong: 10 x 12 / 20 = 6, and 10 x 4 / 40 = 1; variances 10 x 10 x 12 x 8 / (400 x 19) and
-    # 10 x 30 x 4 x 36 / (1600 x 39).
-    z = (11 - 7 - 0.5) / np.sqrt(9600 / 7600 + 43200 / 62400)
-    assert departure_test(wrong, departs, sure) == pytest.approx(norm.sf(z))
-    assert departure_test(~wrong, departs, sure) > 0.99
-    assert departure_test(np.zeros(9, bool), np.ones(9, bool), np.ones(9)) == 1
-    assert departure_test(np.ones(9, bool), np.ones(9, bool), np.ones(9)) == 1
+    # Two strata. At 0.6 wrong ones have 0.1, 0.2, 0.3, 0.4 and right ones 0.4, 0.5; at 0.9 wrong ones 0.2, 0.3, 0.4,
+    # 0.6 and a right one 0.5. What is surer or less sure than these is left out.
+    wrong = np.array([True] * 4 + [False] * 2 + [True] * 4 + [False] * 3)
+    kept = np.array([0.1, 0.2, 0.3, 0.4, 0.4, 0.5, 0.2, 0.3, 0.4, 0.6, 0.5, 0.1, 0.1])
+    sure = np.r_[np.repeat([0.6, 0.9], [6, 5]), 0.95, 0.5]
+    # Ranks of the wrong ones 1, 2, 3, 4.5 and of the right ones 4.5, 6 about 3.5, each times 1/3 or -2/3 (2/3 are
+    # wrong): they sum to 3.5, their squares to (9.75 + 4 x 7.25) / 9. Then 1, 2, 3, 5 and 4 about 3, times 0.2 or -0.8:
+    # sum 1, squares 1. Weights 1 / 7 and 1 / 6.
+    alone = np.arange(13)
+    z = (3.5 / 7 + 1 / 6) / np.sqrt(38.75 / 9 / 49 + 1 / 36)
+    assert departure_test(wrong, kept, sure, alone) == pytest.approx(norm.sf(z))
+    assert departure_test(wrong, 1 - kept, sure, alone) == pytest.approx(norm.cdf(z))
+    # Of one unit are the last of the first stratum and the first of the second: -2.5 x -2/3 / 7 and 2 x 0.2 / 6.
+    first, second = 5 / 3 / 7, 0.4 / 6
+    z = (3.5 / 7 + 1 / 6) / np.sqrt(38.75 / 9 / 49 + 1 / 36 + 2 * first * second)
+    assert departure_test(wrong, kept, sure, np.where(alone == 6, 5, alone)) == pytest.approx(norm.sf(z))
 
 
-def test_departures_that_only_confidence_explains_are_none():
-    """The less sure, the more often wrong, and the more often the third model departs: no more than 5 % are found."""
+def test_where_nothing_can_be_compared_there_are_no_departures():
+    ranks, alone = np.linspace(0, 1, 9), np.arange(9)
+    assert departure_test(np.zeros(9, bool), ranks, np.ones(9), alone) == 1
+    assert departure_test(np.ones(9, bool), ranks, np.ones(9), alone) == 1
+    assert departure_test(np.arange(9) < 4, np.ones(9), np.ones(9), alone) == 1
+
+
+def test_in_one_stratum_departures_are_nearly_those_of_mann_and_whitney():
+    """Theirs takes the variance from the ranks, ours from the samples."""
     rng = np.random.default_rng(0)
+    wrong = rng.random(4000) < 0.3
+    kept = rng.integers(0, 50, 4000) / 50 - 0.02 * wrong
+    theirs = mannwhitneyu(kept[wrong], kept[~wrong], alternative="less", method="asymptotic", use_continuity=False)
+    ours = departure_test(wrong, kept, np.full(4000, 0.9), np.arange(4000))
+    assert norm.isf(ours) == pytest.approx(norm.isf(theirs.pvalue), rel=0.03)
+    assert 1 < norm.isf(ours) < 4
+
+
+@pytest.mark.parametrize("steady", [2, 20, 200])
+@pytest.mark.parametrize(("n", "each"), [(100, 1), (1000, 1), (200, 10)])
+def test_departures_that_only_confidence_explains_are_none(n, each, steady):
+    """The less sure, the more often wrong, and the more the third model departs: no more than 5 % are found."""
+    rng = np.random.default_rng(0)
+    unit = np.arange(n * each) // each
     found = 0
     for _ in range(500):
-        sure = rng.uniform(0.5, 1, 600)
-        found += departure_test(rng.random(600) > sure, rng.random(600) > sure, sure) <= LEVEL
+        sure = 1 - 0.5 * rng.random(n) ** 2
+        kept = rng.beta(steady * sure, steady * (1 - sure) + 1e-9)
+        wrong = rng.random(n) > sure
+        noise = 0.01 * rng.random((2, n * each))  # samples of one unit are nearly the same
+        found += departure_test(wrong[unit], kept[unit] + noise[0], sure[unit] + noise[1], unit) <= LEVEL
     assert found <= 42
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 1)), min_size=5, max_size=30),
+    st.integers(1, 4),
+)
+def test_a_sample_repeated_in_its_unit_counts_once(rows, times):
+    """Of equal confidence; with more than one stratum, the repeated wrong ones would make other strata."""
+    biased, before, after = np.array(rows).T
+    labels, sure, kept = np.zeros_like(biased), np.full(len(biased), 0.9), np.where(before == after, 0.8, 0.1)
+    columns = (labels, biased, before, after, sure, kept)
+    once = judge(*columns, np.arange(len(biased)))
+    again = judge(*(np.repeat(column, times) for column in columns), np.repeat(np.arange(len(biased)), times))
+    assert once.found == again.found
+    assert (once.units, once.units_gained, once.units_lost) == (again.units, again.units_gained, again.units_lost)
+    assert once.p_gained == again.p_gained
+    assert once.p_departed == pytest.approx(again.p_departed)
+    assert times * once.gained == again.gained
+
+
+def test_a_unit_votes_with_most_of_its_samples():
+    # Three samples a unit: two gained and one lost, a gain; one of each, none; one lost.
+    labels, biased = np.zeros(15, int), np.ones(15, int)
+    before = np.array([1, 1, 0] * 3 + [1, 0, 1] + [1, 0, 1])
+    after = np.array([0, 0, 1] * 3 + [0, 1, 1] + [1, 1, 1])
+    verdict = judge(labels, biased, before, after, np.full(15, 0.9), np.full(15, 0.5), np.arange(15) // 3)
+    assert (verdict.gained, verdict.lost, verdict.units) == (7, 5, 5)
+    assert (verdict.units_gained, verdict.units_lost, verdict.p_gained) == (3, 1, 5 / 16)
+    assert "of the 5 units that these samples are of, 3 gain and 1 lose" in verdict.sentence
+
+
+def test_too_few_units_say_that_nothing_can_be_told():
+    columns = predictions_of((40, 0, 1, 1, 0))
+    verdict = judge(*columns, np.arange(80) % 4)
+    assert verdict.found is None
+    assert "gets 40 of the 80 held-out samples (4 of 4 units) wrong, and with fewer than 5" in verdict.sentence
 
 
 @pytest.mark.parametrize("kind", ["wrong labels", "overlap"])
@@ -122,25 +191,21 @@ def test_a_coreset_that_turns_the_rule_around_is_no_shortcut(kind, tmp_path):
     verdict = tcsl.debias(train, 0.2, test=test, settings=given, out=tmp_path / "run", page=False).verdict
     assert verdict.p_gained < 0.01
     assert verdict.found is False
-    assert "as often where they are right, as with wrong labels or classes that overlap" in verdict.sentence
-
-
-def test_without_confidence_there_is_no_verdict():
-    verdict = verdict_of({name: np.zeros(9) for name in ("cb_erm", "tcsl_cs", "biased")}, np.zeros(9))
-    assert verdict.found is None
-    assert "the confidence of cb_erm was not kept" in verdict.sentence
+    assert "as much where that is right, as with wrong labels or classes that overlap" in verdict.sentence
 
 
 @pytest.mark.parametrize(
     ("models", "labels", "says"),
     [
-        (("cb_erm", "tcsl_cs", "biased"), None, "no held-out samples"),
-        (("cb_erm",), np.zeros(9), "no biased model; add --method tcsl_cs"),
+        (("cb_erm", "tcsl_cs", "biased", SURE, KEPT), None, "no held-out samples"),
+        (("cb_erm", SURE), np.zeros(9), "no biased model; add --method tcsl_cs"),
         (("tcsl_cs", "biased"), np.zeros(9), "no plain training on everything to compare with; add --method cb_erm"),
+        (("cb_erm", "tcsl_cs", "biased"), np.zeros(9), "the confidence of cb_erm was not kept"),
+        (("cb_erm", "tcsl_cs", "biased", SURE), np.zeros(9), "the confidence of tcsl_cs was not kept"),
     ],
 )
 def test_where_there_is_no_verdict_the_reason_is_said(models, labels, says):
-    verdict = verdict_of({name: np.zeros(9) for name in models}, labels, np.ones(9))
+    verdict = verdict_of({name: np.zeros(9) for name in models}, labels)
     assert verdict.found is None
     assert says in verdict.sentence
 
@@ -153,20 +218,21 @@ def run(tmp_path_factory):
 def test_a_run_keeps_its_predictions_and_the_verdict_follows_from_them(run):
     table = pl.read_parquet(run.path / "predictions.parquet")
     test = load(0, per_class=60).test
-    assert table.columns == ["id", "label", "cb_erm", "tcsl_cs", "biased", "cb_erm_sure"]
+    assert table.columns == ["id", "label", "cb_erm", "tcsl_cs", "biased", SURE, KEPT, "unit"]
     assert (table["id"].to_numpy() == test.ids).all()
     assert (table["label"].to_numpy() == test.numpy_labels).all()
     for name in ("cb_erm", "tcsl_cs"):
         right = (table[name] == table["label"]).mean()
         assert right == run.result["evaluation"][name]["average"]
     columns = {name: table[name].to_numpy() for name in table.columns[2:]}
-    assert verdict_of(columns, table["label"].to_numpy(), columns["cb_erm_sure"]) == run.verdict
+    assert verdict_of(columns, table["label"].to_numpy()) == run.verdict
     assert json.loads((run.path / "result.json").read_text())["verdict"] == run.verdict.as_dict()
 
 
 def test_groups_are_not_among_the_predictions_nor_looked_at(run, tmp_path):
     """The same run without groups has the same verdict and the same predictions."""
-    train, test = (tcsl.make_dataset(part.inputs, part.labels, ids=part.ids) for part in load(0, per_class=60)[:2])
+    parts = load(0, per_class=60)[:2]
+    train, test = (tcsl.make_dataset(part.inputs, part.labels, ids=part.ids, units=part.units) for part in parts)
     bare = tcsl.debias(train, 0.3, test=test, settings=SETTINGS, out=tmp_path / "run")
     assert bare.verdict == run.verdict
     ours, theirs = (pl.read_parquet(one.path / "predictions.parquet") for one in (bare, run))

@@ -35,9 +35,9 @@ from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory
-from tcsl.training.views import predicted, predicted_and_sure
-from tcsl.types import AnyArray, Progress
-from tcsl.verdict import Verdict, verdict_of
+from tcsl.training.views import predicted, predicted_with_probabilities
+from tcsl.types import AnyArray, FloatArray, IntArray, Progress
+from tcsl.verdict import KEPT, SURE, Verdict, verdict_of
 
 _log = logging.getLogger("tcsl")
 
@@ -286,9 +286,13 @@ def _evaluated(
     assert job.folder is not None
     hardware = job.feed.hardware
     feed = Feed.of(test_set, hardware, how=job.settings.device.feed)
-    told = {name: predicted_and_sure(hardware.place(model), feed) for name, model in models.items()}
-    predictions = {name: classes for name, (classes, _) in told.items()}
-    sure = told["cb_erm"][1] if "cb_erm" in told else None
+    predictions: dict[str, IntArray] = {}
+    probabilities: dict[str, FloatArray] = {}
+    for name, model in models.items():
+        if name in ("cb_erm", "tcsl_cs"):
+            predictions[name], probabilities[name] = predicted_with_probabilities(hardware.place(model), feed)
+        else:
+            predictions[name] = predicted(hardware.place(model), feed)
     evaluations = {
         name: evaluate_predictions(classes, test_set, train_groups=job.data.groups).as_dict()
         for name, classes in predictions.items()
@@ -296,9 +300,14 @@ def _evaluated(
     if "tcsl_cs" in models:
         predictions["biased"] = predicted(biased_stage(job)[0], feed)
     facts = {"data": test_set.name, "fingerprint": test_set.fingerprint, "class_names": list(test_set.class_names)}
-    columns: dict[str, AnyArray] = {**predictions, **({} if sure is None else {"cb_erm_sure": sure})}
+    columns: dict[str, AnyArray] = {**predictions}
+    for name, by in ((SURE, "cb_erm"), (KEPT, "tcsl_cs")):
+        if by in probabilities and "cb_erm" in predictions:
+            columns[name] = probabilities[by][np.arange(len(test_set)), predictions["cb_erm"]]
+    if test_set.units is not None:
+        columns["unit"] = test_set.units
     save_predictions(job.folder.path / "predictions.parquet", test_set.ids, test_set.numpy_labels, columns, facts)
-    return evaluations, verdict_of(predictions, test_set.numpy_labels, sure)
+    return evaluations, verdict_of(columns, test_set.numpy_labels)
 
 
 def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:

@@ -7,7 +7,7 @@
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample (of the
                        ablation by GCE: scores-tcsl_cs_gce.parquet)
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
-    predictions.parquet  id and label of each held-out sample, what each model predicts of it, and CB ERM's confidence
+    predictions.parquet  id and label of each held-out sample, what each model predicts of it, and how sure
     samples.parquet    thumbnails or values of samples, the chosen ones nearest to some left out, EL2N: for the page
     groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run

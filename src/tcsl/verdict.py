@@ -3,12 +3,13 @@
 Where the biased model is wrong on a held-out sample, the easy rule contradicts the label. If training on everything
 follows that rule, it repeats the mistake, the same wrong class, and training on the coreset sets more of them right;
 where the samples are only hard, it does not, since it has seen less data. So the mistakes that plain training repeats
-and retraining sets right are counted against the reverse: the exact one-sided McNemar (sign) test.
+and retraining sets right are counted against the reverse: the exact one-sided McNemar (sign) test. Samples of one unit,
+such as photographs of one patient, have one vote.
 
 A coreset of mislabelled or ambiguous samples does that, too, by turning the rule around: it departs from it where it
-fails and where it holds. So, among samples that the biased model and plain training agree on, the coreset's model must
-depart from them more often where they are wrong than where they are right, at the same confidence of plain training:
-the Cochran-Mantel-Haenszel test over tenths of it. Where that confidence says all that can be known, it does not.
+fails and where it holds. So the coreset's model must give plain training's class less probability where that is wrong
+than where it is right, at the same confidence of plain training: van Elteren's rank test. Where that confidence says
+all that can be known, it does not.
 
 The verdict is "shortcut" where both have p of at most 5 %; how often that is so, over the strength of a planted one and
 without any, is measured in docs/verdict.md.
@@ -17,14 +18,16 @@ without any, is measured in docs/verdict.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tcsl.types import BoolArray, FloatArray, IntArray
+from tcsl.types import AnyArray, BoolArray, FloatArray, IntArray
 
 LEVEL = 0.05
+# Columns of a run's predictions: the probability of the class that cb_erm predicts, by itself and by tcsl_cs.
+SURE, KEPT = "cb_erm_sure", "cb_erm_by_tcsl_cs"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Verdict:
     wrong : how many of them the biased model gets wrong
     gained, lost : of those, how many mistakes training on everything repeats and training on the coreset sets right,
         and the reverse
-    p_gained, p_departed : of the sign test on those, and of the departures of the coreset's model
+    units : how many units the samples are of; None where each is its own
+    units_gained, units_lost : in how many more are gained than lost, and the reverse
+    p_gained, p_departed : of the sign test on the units, and of the departures of the coreset's model
     """
 
     found: bool | None
@@ -50,6 +55,9 @@ class Verdict:
     wrong: int = 0
     gained: int = 0
     lost: int = 0
+    units: int | None = None
+    units_gained: int = 0
+    units_lost: int = 0
     p_gained: float | None = None
     p_departed: float | None = None
     level: float = LEVEL
@@ -59,79 +67,109 @@ class Verdict:
         return asdict(self)
 
 
-def judge(labels: IntArray, biased: IntArray, before: IntArray, after: IntArray, sure: FloatArray) -> Verdict:
+def judge(
+    labels: IntArray,
+    biased: IntArray,
+    before: IntArray,
+    after: IntArray,
+    sure: FloatArray,
+    kept: FloatArray,
+    units: IntArray | None = None,
+) -> Verdict:
     """Compare the predictions (n,) of models trained on everything and on the coreset, where the biased one is wrong.
 
     Parameters
     ----------
-    sure : (n,) the probability of the class that training on everything predicts
+    sure, kept : (n,) the probability of the class that training on everything predicts, by that model and by the one
+        trained on the coreset
+    units : (n,) 0 .. units - 1, what each sample shows; by default each shows something else
 
-    >>> labels, sure = np.zeros(40, np.int64), np.full(40, 0.9, np.float32)
+    >>> labels, sure = np.zeros(40, np.int64), np.full(40, 0.9)
     >>> biased, before, after = (np.r_[np.ones(wrong, int), np.zeros(40 - wrong, int)] for wrong in (12, 8, 1))
-    >>> judge(labels, biased, before, after, sure).sentence  # seven to none: 1 / 2^7
+    >>> judge(labels, biased, before, after, sure, np.where(before == after, 0.9, 0.1)).sentence  # 7 to 0: 1 / 2^7
     'There is a shortcut: of the 12 mistakes of the biased model on held-out samples, training on everything repeats 7
     that training on the coreset sets right, and the reverse holds for 0 (p = 0.0078)'
     """
     wrong = biased != labels
-    gained = int((wrong & (before == biased) & (after == labels)).sum())
-    lost = int((wrong & (before == labels) & (after == biased)).sum())
-    n = int(wrong.sum())
-    counts = {"held_out": len(labels), "wrong": n, "gained": gained, "lost": lost}
-    if 0.5**n > LEVEL:
+    gained, lost = wrong & (before == biased) & (after == labels), wrong & (before == labels) & (after == biased)
+    unit = np.arange(len(labels)) if units is None else units
+    balance = np.bincount(unit, gained.astype(int) - lost.astype(int))
+    voters = len(np.unique(unit[wrong]))
+    counted = Verdict(
+        None,
+        "",
+        held_out=len(labels),
+        wrong=int(wrong.sum()),
+        gained=int(gained.sum()),
+        lost=int(lost.sum()),
+        units=None if units is None else len(np.unique(units)),
+        units_gained=int((balance > 0).sum()),
+        units_lost=int((balance < 0).sum()),
+    )
+    if 0.5**voters > LEVEL:
         least = int(np.ceil(np.log2(1 / LEVEL)))
-        return Verdict(
-            None,
-            f"Cannot tell whether there is a shortcut: the biased model gets {n} of the {len(labels):,} held-out "
-            f"samples wrong, and with fewer than {least} nothing follows; hold out more, or samples in which the "
-            "suspected shortcut fails",
-            **counts,
+        of = "" if units is None else f" ({voters} of {counted.units:,} units)"
+        text = (
+            f"Cannot tell whether there is a shortcut: the biased model gets {counted.wrong} of the {len(labels):,} "
+            f"held-out samples{of} wrong, and with fewer than {least} nothing follows; hold out more, or samples in "
+            "which the suspected shortcut fails"
         )
-    agreed = biased == before
-    p_gained = sign_test(gained, lost)
-    p_departed = departure_test(wrong[agreed], (after != biased)[agreed], sure[agreed])
+        return replace(counted, sentence=text)
+    p_gained = sign_test(counted.units_gained, counted.units_lost)
+    p_departed = departure_test(before != labels, kept, sure, unit)
     p = max(p_gained, p_departed)
     found = p <= LEVEL
     text = (
-        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {n:,} mistakes of the biased model on "
-        f"held-out samples, training on everything repeats {gained:,} that training on the coreset sets right, and the "
-        f"reverse holds for {lost:,}"
+        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {counted.wrong:,} mistakes of the biased "
+        f"model on held-out samples, training on everything repeats {counted.gained:,} that training on the coreset "
+        f"sets right, and the reverse holds for {counted.lost:,}"
     )
+    if units is not None:
+        text += (
+            f"; of the {counted.units:,} units that these samples are of, {counted.units_gained:,} gain and "
+            f"{counted.units_lost:,} lose"
+        )
     if p_gained <= LEVEL < p:
         text += (
-            "; but at the same confidence the coreset's model departs from the others as often where they are right, "
+            "; but at the same confidence the coreset's model departs from plain training as much where that is right, "
             "as with wrong labels or classes that overlap"
         )
-    return Verdict(found, f"{text} ({said_of_p(p)})", p, **counts, p_gained=p_gained, p_departed=p_departed)
+    text = f"{text} ({said_of_p(p)})"
+    return replace(counted, found=found, sentence=text, p=p, p_gained=p_gained, p_departed=p_departed)
 
 
-def departure_test(wrong: BoolArray, departs: BoolArray, sure: FloatArray) -> float:
-    """Return the one-sided p of the Cochran-Mantel-Haenszel test: departures are more frequent where it is wrong.
+def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: IntArray) -> float:
+    """Return the one-sided p of van Elteren's test: a model's class has a lower rank with another where it is wrong.
+
+    The variance is that of the units' sums, so that samples of one unit need not be independent.
 
     Parameters
     ----------
-    wrong : (m,) whether the class that two models agree on is wrong
-    departs : (m,) whether the third model gives another class
-    sure : (m,) confidence in the agreed class; strata are the tenths of it over the wrong ones
+    wrong : (n,) whether the class is wrong
+    sure : (n,) the model's own probability of it; there is a stratum for every two units that are wrong somewhere
+    kept : (n,) the other model's probability of it
+    units : (n,) what each sample shows
 
-    >>> wrong = np.repeat([True, False], 20)
-    >>> departs = np.r_[np.ones(15, bool), np.zeros(5, bool), np.ones(4, bool), np.zeros(16, bool)]
-    >>> round(departure_test(wrong, departs, np.full(40, 0.9)), 4)  # 15 of 20 where it is wrong, else 4 of 20
-    0.0009
+    >>> wrong, kept = np.repeat([True, False], 4), np.array([0.1, 0.2, 0.3, 0.6, 0.5, 0.7, 0.8, 0.9])
+    >>> round(departure_test(wrong, kept, np.full(8, 0.9), np.arange(8)), 4)  # z = 14 / 2 / sqrt(42 / 4)
+    0.0154
     """
-    from scipy.stats import norm
+    from scipy.stats import norm, rankdata
 
     if not wrong.any():
         return 1.0
-    stratum = np.searchsorted(np.unique(np.quantile(sure[wrong], np.arange(1, 10) / 10)), sure)
-    more = variance = 0.0
-    for k in np.unique(stratum):
-        a, b = wrong[stratum == k], departs[stratum == k]
-        n = len(a)
-        if n > 1:
-            more += int((a & b).sum()) - int(a.sum()) * int(b.sum()) / n
-            variance += int(a.sum()) * int((~a).sum()) * int(b.sum()) * int((~b).sum()) / (n * n * (n - 1))
-    # Half a sample for the steps of a count.
-    return float(norm.sf((more - 0.5) / np.sqrt(variance))) if variance else 1.0
+    cuts = np.quantile(sure[wrong], np.linspace(0, 1, max(1, len(np.unique(units[wrong])) // 2) + 1))
+    # What is surer than all of the wrong ones, or less sure, has nothing to be compared with.
+    among = (sure >= cuts[0]) & (sure <= cuts[-1])
+    stratum = np.where(among, np.searchsorted(np.unique(cuts[1:-1]), sure), -1)
+    below = np.zeros(len(wrong))
+    for k in np.unique(stratum[among]):
+        here = stratum == k
+        n = int(here.sum())
+        middle = (n + 1) / 2
+        below[here] = (wrong[here] - wrong[here].mean()) * (middle - rankdata(kept[here])) / (n + 1)
+    variance = float((np.bincount(units, below) ** 2).sum())
+    return float(norm.sf(below.sum() / np.sqrt(variance))) if variance else 1.0
 
 
 def said_of_p(p: float) -> str:
@@ -154,23 +192,25 @@ def sign_test(gained: int, lost: int) -> float:
     return float(binom.sf(gained - 1, gained + lost, 0.5))
 
 
-def verdict_of(predictions: Mapping[str, IntArray], labels: IntArray | None, sure: FloatArray | None = None) -> Verdict:
-    """Return the verdict from the predictions of a run's models on held-out samples, or why there is none.
+def verdict_of(columns: Mapping[str, AnyArray], labels: IntArray | None) -> Verdict:
+    """Return the verdict from a run's models on held-out samples, or why there is none.
 
     Parameters
     ----------
-    sure : the confidence of the model "cb_erm", where it is among them
+    columns : (n,) of each: the classes that the models "biased", "cb_erm" and "tcsl_cs" predict; SURE and KEPT, the
+        probabilities of cb_erm's class; and "unit", where several samples show the same
     """
     missing = {
         "biased": "the run has no biased model; add --method tcsl_cs",
         "tcsl_cs": "the run trained nothing on the coreset; add --method tcsl_cs",
         "cb_erm": "the run has no plain training on everything to compare with; add --method cb_erm",
+        SURE: "the confidence of cb_erm was not kept; run it again",
+        KEPT: "the confidence of tcsl_cs was not kept; run it again",
     }
-    why = [text for name, text in missing.items() if name not in predictions]
+    why = [text for name, text in missing.items() if name not in columns]
     if labels is None:
         why = ["there are no held-out samples; give a test set or a validation set"]
-    elif sure is None and not why:
-        why = ["the confidence of cb_erm was not kept; run it again"]
-    if labels is None or sure is None or why:
+    if labels is None or why:
         return Verdict(None, f"Cannot tell whether there is a shortcut: {why[0]}")
-    return judge(labels, predictions["biased"], predictions["cb_erm"], predictions["tcsl_cs"], sure)
+    biased, before, after, sure, kept = (columns[name] for name in ("biased", "cb_erm", "tcsl_cs", SURE, KEPT))
+    return judge(labels, biased, before, after, sure, kept, columns.get("unit"))

@@ -33,6 +33,8 @@ class Dataset:
     name : what messages call the dataset
     views : other inputs of the same samples, such as "core" (x^c) and "spurious" (x^s)
     facts : how it was read, for the run's record: source, transform, what was skipped
+    units : (n,) int64, what each sample shows, where several show the same: a patient, an object. The verdict counts
+        each unit of the held-out samples once
     """
 
     inputs: Tensor
@@ -42,6 +44,7 @@ class Dataset:
     name: str = "data"
     views: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    units: IntArray | None = None
     _groups: Groups | None = None
     _hidden: bool = False
 
@@ -146,6 +149,7 @@ def make_dataset(
     name: str = "data",
     views: Mapping[str, Tensor] | None = None,
     facts: Mapping[str, Any] | None = None,
+    units: AnyArray | None = None,
     test: bool = False,
 ) -> Dataset:
     """Check the parts and put them together.
@@ -156,6 +160,7 @@ def make_dataset(
     labels : (n,) integers, 0 .. classes - 1; in a test set, classes may be missing
     ids : (n,) by default 0 .. n - 1
     views : other inputs (n, ...) of the same samples
+    units : (n,) integers or text, equal where samples show the same
 
     >>> len(make_dataset(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])))
     4
@@ -192,8 +197,13 @@ def make_dataset(
         raise InputError(f"{name}: ids must be unique; {values[counts > 1][0].item()!r} occurs {counts.max()} times")
     if groups is not None and len(groups.group) != n:
         raise InputError(f"{name}: {n} samples but {len(groups.group)} group labels")
+    if units is not None:
+        units = np.asarray(units)
+        if units.shape != (n,):
+            raise InputError(f"{name}: {n} samples but units of shape {units.shape}; there must be one a sample")
+        units = np.unique(units, return_inverse=True)[1]
     names = tuple(map(str, class_names)) if class_names is not None else tuple(map(str, range(classes)))
-    return Dataset(inputs, labels, names, ids, name, dict(views or {}), dict(facts or {}), groups)
+    return Dataset(inputs, labels, names, ids, name, dict(views or {}), dict(facts or {}), units, groups)
 
 
 def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:

@@ -88,7 +88,7 @@ def load(seed: int = 0, *, alpha: float = 0.95, per_class: int = 120, val_per_cl
         at = np.repeat(np.concatenate(rows[part]), 10)
         each = np.tile(np.arange(10), len(at) // 10)
         # Ten samples of one image need ten ids; a training id must not tell the colour.
-        return _coloured(images[at], digits[at], each, 10 * at + each, f"digits, {part}")
+        return _coloured(images[at], digits[at], each, 10 * at + each, f"digits, {part}", units=at)
 
     return Splits(
         like_training("training", "training"),
@@ -106,7 +106,15 @@ def _biased_colours(digit: int, others: IntArray, n: int, alpha: float) -> IntAr
     return colours
 
 
-def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, ids: IntArray, name: str) -> Dataset:
+def _coloured(
+    intensity: AnyArray,
+    digits: AnyArray,
+    colours: IntArray,
+    ids: IntArray,
+    name: str,
+    *,
+    units: IntArray | None = None,
+) -> Dataset:
     """Paint digits (n, 64) with intensities 0 .. 16 in their colours, and make the two views."""
     shape = (intensity / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     flat = np.broadcast_to(shape.mean((1, 2, 3), keepdims=True), shape.shape)
@@ -128,6 +136,7 @@ def _coloured(intensity: AnyArray, digits: AnyArray, colours: IntArray, ids: Int
         ),
         name=name,
         views={"core": _uint8(np.repeat(shape * 255, 3, 1)), "spurious": _uint8(flat * paint)},
+        units=units,
     )
 
 
