@@ -105,7 +105,7 @@ class ScoreSettings(Section):
     biased_share: float = Field(0.1, gt=0, description="T_s / T, where T_s follows from T")
     core_share: float = Field(1.0, gt=0, description="T_c / T, where T_c follows from T")
     least_epochs: int = Field(4, ge=1, description="of T_s and T_c, where they follow from T; never above T")
-    least_steps: int = Field(150, ge=1, description="of stage 1, where T_s follows from T; never above T epochs")
+    least_steps: int = Field(225, ge=1, description="of stage 1, where T_s follows from T; never above T epochs")
     weight_update: Literal["class", "literal", "none"] = Field(
         "class",
         description="literal: exp(-loss/median), as printed; class: the same within each class; none: as they were",
@@ -208,7 +208,7 @@ class Settings(Section):
 
         >>> settings = resolve(overrides={"train.epochs": 40, "train.batch_size": 32})
         >>> settings.biased_epochs, settings.biased_epochs_on(1200), settings.biased_epochs_on(780)
-        (4, 4, 6)
+        (4, 6, 9)
         """
         if self.score.biased_epochs:
             return self.score.biased_epochs
