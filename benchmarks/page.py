@@ -1,15 +1,16 @@
 """Size, build time and time to first view of a page, by the number of samples.
 
-Scores are synthetic; images are windows of one smooth noise, of Waterbirds' size. The build is both halves of what a
-run does at its end: thumbnails and neighbours (samples.parquet), then the page. The first view is Chromium's first
-contentful paint of the file, `ready` is when the map is drawn and everything answers; medians of three.
+Scores are synthetic; images are windows of one smooth noise, of Waterbirds' size, and with --root the real Waterbirds.
+The build is both halves of what a run does at its end: thumbnails and neighbours (samples.parquet), then the page. The
+first view is Chromium's first contentful paint of the file, `ready` is when the map is drawn and everything answers;
+medians of three.
 
-python benchmarks/page.py [--few]
+python benchmarks/page.py [--few] [--root DATA]
 """
 
+import argparse
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from playwright.sync_api import sync_playwright
 from tcsl.config import resolve
 from tcsl.data.dataset import Dataset
 from tcsl.data.groups import make_groups
+from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.report.keep import keep_groups, keep_samples
 from tcsl.report.page import write_page
@@ -104,8 +106,7 @@ def viewed(browser, page):
     return paint / 1000, ready / 1000, filtered / 1000
 
 
-def measure(n, browser):
-    data = dataset(n)
+def measure(data, browser):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         run_folder(path, data)
@@ -114,7 +115,8 @@ def measure(n, browser):
         views = [viewed(browser, page) for _ in range(TIMES)]
         first, ready, filtered = (statistics.median(values) for values in zip(*views, strict=True))
         return {
-            "samples": n,
+            "data": data.name,
+            "samples": len(data),
             "MB": page.stat().st_size / 1e6,
             "thumbnails, s": kept,
             "page, s": made,
@@ -125,11 +127,17 @@ def measure(n, browser):
 
 
 def main():
-    sizes = SIZES[:2] if "--few" in sys.argv else SIZES
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--few", action="store_true", help="only the two small ones")
+    parser.add_argument("--root", help="where Waterbirds is")
+    options = parser.parse_args()
+    sizes = SIZES[:2] if options.few else SIZES
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         version = browser.version
-        rows = [measure(n, browser) for n in sizes]
+        rows = [measure(dataset(n), browser) for n in sizes]
+        if options.root:
+            rows.append(measure(load("waterbirds", root=options.root).train, browser))
         browser.close()
     write("benchmark-page", rows, chromium=version, side=SIDE)
 
