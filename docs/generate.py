@@ -194,6 +194,7 @@ METHODS = {
     "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "core-default": "f_c itself",
     "core-paper": "f_c itself, profile paper",
+    "core-fast": "f_c itself, profile fast",
     "gb_erm": "GB ERM, everything, told the groups",
     "tcsl_cs_true": "TCSL-CS, default, told the minority",
 }

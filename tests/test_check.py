@@ -388,7 +388,7 @@ def test_the_estimate_is_in_units_that_people_use(tmp_path, bytes_, seconds, exp
 def test_the_estimate_counts_the_steps_and_bytes_of_a_run():
     settings = resolve(overrides={"train.epochs": 20, "train.batch_size": 16, "device.device": "cpu"})
     found = estimate_run(settings, 100, (3, 8, 8), 2)
-    # 7 steps an epoch: 20 epochs of CB ERM, of the biased (150 steps would be 22), of the core and of the final model
+    # 7 steps an epoch: 20 epochs of CB ERM, of the biased (225 steps would be 33), of the core and of the final model
     assert found["steps"] == 7 * (20 + 20 + 20 + 20)
     assert found["bytes"] == 100 * 3 * 8 * 8
     # Weights, gradients and momentum; and of a batch at least what the four ReLUs keep.

@@ -1,16 +1,19 @@
 """The verdict: is there a shortcut, told without groups."""
 
 import json
+import re
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, mannwhitneyu, norm
+from scipy.stats import binomtest, mannwhitneyu, norm, t
 
 import tcsl
 from tcsl.data.digits import load
+from tcsl.errors import InputError, RunFolderError
 from tcsl.verdict import KEPT, LEVEL, SURE, departure_test, judge, sign_test, verdict_of
 
 SETTINGS = {"train.epochs": 12, "train.lr": 0.05, "score.biased_epochs": 8, "device.threads": 1}
@@ -62,8 +65,9 @@ def test_the_order_of_samples_does_not_matter(codes, random):
     rows = [(0, code % 3, code // 3 % 3, code // 9, i % 4, i % 5) for i, code in enumerate(codes)]
     one, other = (np.array(order).T for order in (rows, random.sample(rows, len(rows))))
     one, other = (judge(*order[:4], order[4] / 4, order[5] / 5).as_dict() for order in (one, other))
-    assert one.pop("p_departed") == pytest.approx(other.pop("p_departed"))
-    assert one.pop("p") == pytest.approx(other.pop("p"))
+    for name in ("p", "p_departed"):
+        assert one.pop(name) == (None if other[name] is None else pytest.approx(other[name]))
+        del other[name]
     assert one == other
 
 
@@ -99,20 +103,45 @@ def test_departures_by_hand():
     # wrong): they sum to 3.5, their squares to (9.75 + 4 x 7.25) / 9. Then 1, 2, 3, 5 and 4 about 3, times 0.2 or -0.8:
     # sum 1, squares 1. Weights 1 / 7 and 1 / 6.
     alone = np.arange(13)
-    z = (3.5 / 7 + 1 / 6) / np.sqrt(38.75 / 9 / 49 + 1 / 36)
-    assert departure_test(wrong, kept, sure, alone) == pytest.approx(norm.sf(z))
-    assert departure_test(wrong, 1 - kept, sure, alone) == pytest.approx(norm.cdf(z))
+    # Eight units are wrong somewhere: the variance is taken 8 / 7 times, and seven degrees of freedom are left.
+    z = (3.5 / 7 + 1 / 6) / np.sqrt(8 / 7 * (38.75 / 9 / 49 + 1 / 36))
+    assert departure_test(wrong, kept, sure, alone) == pytest.approx(t.sf(z, 7))
+    assert departure_test(wrong, 1 - kept, sure, alone) == pytest.approx(t.cdf(z, 7))
     # Of one unit are the last of the first stratum and the first of the second: -2.5 x -2/3 / 7 and 2 x 0.2 / 6.
     first, second = 5 / 3 / 7, 0.4 / 6
-    z = (3.5 / 7 + 1 / 6) / np.sqrt(38.75 / 9 / 49 + 1 / 36 + 2 * first * second)
-    assert departure_test(wrong, kept, sure, np.where(alone == 6, 5, alone)) == pytest.approx(norm.sf(z))
+    z = (3.5 / 7 + 1 / 6) / np.sqrt(8 / 7 * (38.75 / 9 / 49 + 1 / 36 + 2 * first * second))
+    assert departure_test(wrong, kept, sure, np.where(alone == 6, 5, alone)) == pytest.approx(t.sf(z, 7))
 
 
 def test_where_nothing_can_be_compared_there_are_no_departures():
     ranks, alone = np.linspace(0, 1, 9), np.arange(9)
-    assert departure_test(np.zeros(9, bool), ranks, np.ones(9), alone) == 1
-    assert departure_test(np.ones(9, bool), ranks, np.ones(9), alone) == 1
-    assert departure_test(np.arange(9) < 4, np.ones(9), np.ones(9), alone) == 1
+    assert departure_test(np.zeros(9, bool), ranks, np.ones(9), alone) is None
+    assert departure_test(np.ones(9, bool), ranks, np.ones(9), alone) is None
+    assert departure_test(np.arange(9) < 4, np.ones(9), np.ones(9), alone) is None
+    assert departure_test(np.arange(9) < 1, ranks, np.ones(9), alone) is None
+    # Twelve equal units, each of whose sums is 0 but for rounding.
+    wrong, kept = np.tile([False, True, True, False, False, False, False], 12), [0.8, 0.6, 0.2, 0.2, 0.2, 0.8, 0]
+    assert departure_test(wrong, np.tile(kept, 12), np.full(84, 0.9), np.arange(84) // 7) is None
+
+
+def test_gains_without_anything_to_compare_with_tell_nothing():
+    """All held-out samples contradict the shortcut: the verdict asks for others."""
+    everywhere = np.ones(100, int)
+    verdict = judge(0 * everywhere, everywhere, everywhere, 0 * everywhere, np.full(100, 2.0), np.full(100, -2.0))
+    assert verdict.found is None
+    assert verdict.p is None
+    assert verdict.p_gained < 1e-9
+    assert verdict.sentence.endswith("hold out some in which the suspected shortcut holds, too")
+
+
+@pytest.mark.parametrize("column", [SURE, KEPT])
+def test_a_confidence_that_is_not_finite_tells_nothing(column):
+    columns = dict(zip(("biased", "cb_erm", "tcsl_cs", SURE, KEPT), predictions_of((9, 0, 1, 1, 0))[1:], strict=True))
+    assert verdict_of(columns, np.zeros(18)).found is True
+    columns[column] = np.where(np.arange(18) == 4, np.nan, columns[column])
+    verdict = verdict_of(columns, np.zeros(18))
+    assert verdict.found is None
+    assert "for 1 of the 18 held-out samples a model gives no finite number, first at index 4" in verdict.sentence
 
 
 def test_in_one_stratum_departures_are_nearly_those_of_mann_and_whitney():
@@ -127,7 +156,7 @@ def test_in_one_stratum_departures_are_nearly_those_of_mann_and_whitney():
 
 
 @pytest.mark.parametrize("steady", [2, 20, 200])
-@pytest.mark.parametrize(("n", "each"), [(100, 1), (1000, 1), (200, 10)])
+@pytest.mark.parametrize(("n", "each"), [(20, 1), (100, 1), (1000, 1), (20, 10), (200, 10)])
 def test_departures_that_only_confidence_explains_are_none(n, each, steady):
     """The less sure, the more often wrong, and the more the third model departs: no more than 5 % are found."""
     rng = np.random.default_rng(0)
@@ -138,7 +167,8 @@ def test_departures_that_only_confidence_explains_are_none(n, each, steady):
         kept = rng.beta(steady * sure, steady * (1 - sure) + 1e-9)
         wrong = rng.random(n) > sure
         noise = 0.01 * rng.random((2, n * each))  # samples of one unit are nearly the same
-        found += departure_test(wrong[unit], kept[unit] + noise[0], sure[unit] + noise[1], unit) <= LEVEL
+        p = departure_test(wrong[unit], kept[unit] + noise[0], sure[unit] + noise[1], unit)
+        found += p is not None and p <= LEVEL
     assert found <= 42
 
 
@@ -156,7 +186,7 @@ def test_a_sample_repeated_in_its_unit_counts_once(rows, times):
     assert once.found == again.found
     assert (once.units, once.units_gained, once.units_lost) == (again.units, again.units_gained, again.units_lost)
     assert once.p_gained == again.p_gained
-    assert once.p_departed == pytest.approx(again.p_departed)
+    assert once.p_departed == (None if again.p_departed is None else pytest.approx(again.p_departed))
     assert times * once.gained == again.gained
 
 
@@ -168,7 +198,7 @@ def test_a_unit_votes_with_most_of_its_samples():
     verdict = judge(labels, biased, before, after, np.full(15, 0.9), np.full(15, 0.5), np.arange(15) // 3)
     assert (verdict.gained, verdict.lost, verdict.units) == (7, 5, 5)
     assert (verdict.units_gained, verdict.units_lost, verdict.p_gained) == (3, 1, 5 / 16)
-    assert "of the 5 units that these samples are of, 3 gain and 1 lose" in verdict.sentence
+    assert "of the 5 held-out units, 3 gain and 1 lose" in verdict.sentence
 
 
 def test_too_few_units_say_that_nothing_can_be_told():
@@ -244,3 +274,36 @@ def test_the_command_line_says_the_same(run, tcsl_command):
     assert run.verdict.sentence in " ".join(said.split())
     _, said, _ = tcsl_command("show", run.path, "--json")
     assert json.loads(said)["verdicts"] == [run.verdict.as_dict()]
+
+
+@pytest.mark.parametrize(
+    ("units", "says"),
+    [
+        (["a", "b", None, "a"], "none missing, got None at index 2"),
+        ([1.0, 1.0, float("nan"), 2.0], "none missing, got nan at index 2"),
+        (["a", " ", "b", "b"], "none missing, got ' ' at index 1"),
+        ([0.5, 1, 2, 3], "whole numbers or text, none missing, got 0.5 at index 0"),
+        ([1, 2, 3], "4 samples but units of shape (3,)"),
+        (np.zeros((4, 1)), "4 samples but units of shape (4, 1)"),
+    ],
+)
+def test_units_that_are_missing_or_odd_are_refused(units, says):
+    with pytest.raises(InputError, match=re.escape(says)):
+        tcsl.make_dataset(torch.zeros(4, 2), torch.arange(4) % 2, units=units)
+
+
+def test_units_are_numbered_and_a_run_with_others_is_not_gone_on_with(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs, labels = torch.from_numpy(rng.normal(size=(40, 3))), torch.arange(40) % 2
+    patients = np.array([f"patient {i // 4}" for i in range(40)], object)
+    assert tcsl.make_dataset(inputs, labels, units=patients).units.tolist() == [i // 4 for i in range(40)]
+
+    def run(units, **given):
+        test = tcsl.make_dataset(inputs, labels, units=units, test=True)
+        given |= {"settings": {"train.epochs": 4, "device.threads": 1}, "out": tmp_path / "run", "page": False}
+        return tcsl.debias((inputs, labels), 0.5, test=test, **given)
+
+    assert run(patients).verdict.units == 10
+    assert run(patients, resume=True).verdict.units == 10
+    with pytest.raises(RunFolderError, match="units: the folder has"):
+        run(None, resume=True)

@@ -30,12 +30,13 @@ from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores, save_predictions
 from tcsl.selection.quota import check_quota
+from tcsl.statistics import log_odds
 from tcsl.training.augment import check_inputs
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
 from tcsl.training.nets import NetFactory
-from tcsl.training.views import predicted, predicted_with_probabilities
+from tcsl.training.views import predicted, predicted_and_logits
 from tcsl.types import AnyArray, FloatArray, IntArray, Progress
 from tcsl.verdict import KEPT, SURE, Verdict, verdict_of
 
@@ -135,6 +136,8 @@ def run_methods(
     }
     if val_set is not None and any({"val", "val groups"} & set(method.needs) for method in methods.values()):
         work["val"] = [val_set.fingerprint, val_set.groups.digest if val_set.groups else None]
+    if test_set is not None and test_set.units is not None:
+        work["units"] = hashlib.sha256(test_set.units.astype("<i8").tobytes()).hexdigest()
     work |= judged_facts(settings, judged)
     with opened_job(
         train_set,
@@ -287,10 +290,10 @@ def _evaluated(
     hardware = job.feed.hardware
     feed = Feed.of(test_set, hardware, how=job.settings.device.feed)
     predictions: dict[str, IntArray] = {}
-    probabilities: dict[str, FloatArray] = {}
+    logits: dict[str, FloatArray] = {}
     for name, model in models.items():
         if name in ("cb_erm", "tcsl_cs"):
-            predictions[name], probabilities[name] = predicted_with_probabilities(hardware.place(model), feed)
+            predictions[name], logits[name] = predicted_and_logits(hardware.place(model), feed)
         else:
             predictions[name] = predicted(hardware.place(model), feed)
     evaluations = {
@@ -302,8 +305,8 @@ def _evaluated(
     facts = {"data": test_set.name, "fingerprint": test_set.fingerprint, "class_names": list(test_set.class_names)}
     columns: dict[str, AnyArray] = {**predictions}
     for name, by in ((SURE, "cb_erm"), (KEPT, "tcsl_cs")):
-        if by in probabilities and "cb_erm" in predictions:
-            columns[name] = probabilities[by][np.arange(len(test_set)), predictions["cb_erm"]]
+        if by in logits and "cb_erm" in predictions:
+            columns[name] = log_odds(logits[by], predictions["cb_erm"])
     if test_set.units is not None:
         columns["unit"] = test_set.units
     save_predictions(job.folder.path / "predictions.parquet", test_set.ids, test_set.numpy_labels, columns, facts)

@@ -7,7 +7,8 @@
     scores.parquet     id, label, TCSL_s, TCSL_c, G_high and the biased model's loss curve of each sample (of the
                        ablation by GCE: scores-tcsl_cs_gce.parquet)
     coreset.parquet    what TCSL-CS keeps (other methods: coreset-NAME.parquet)
-    predictions.parquet  id and label of each held-out sample, what each model predicts of it, and how sure
+    predictions.parquet  id and label of each held-out sample, what each model predicts of it, the log-odds of CB ERM's
+                       class by CB ERM and by TCSL-CS, and the unit, where several samples show the same
     samples.parquet    thumbnails or values of samples, the chosen ones nearest to some left out, EL2N: for the page
     groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run
@@ -239,7 +240,7 @@ class RunFolder:
         found = self.data()
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
-            for name in ("work", "coreset", "fingerprint", "test", "groups", "val", "judged_on")
+            for name in ("work", "coreset", "fingerprint", "test", "units", "groups", "val", "judged_on")
             if found.get(name) != data.get(name)
         ]
         if rows:

@@ -1,4 +1,4 @@
-"""Means, deviations and paired differences over seeds; intervals of a share."""
+"""Means, deviations and paired differences over seeds; intervals of a share; log-odds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+
 from tcsl.errors import InputError
+from tcsl.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -111,3 +114,17 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
 def _check_count(k: int, n: int) -> None:
     if not 0 <= k <= n or n < 1:
         raise InputError(f"a share is k of n with 0 <= k <= n and n of 1 or more, got {k} of {n}")
+
+
+def log_odds(logits: FloatArray, classes: IntArray) -> FloatArray:
+    """Return log(p / (1 - p)) of one class a sample, (n,), from logits (n, classes): exact where p rounds to 0 or 1.
+
+    >>> log_odds(np.array([[1.0, 3.0]], np.float32), np.array([0]))
+    array([-2.], dtype=float32)
+    """
+    own = np.take_along_axis(logits, classes[:, None], 1)
+    others = np.array(logits)
+    np.put_along_axis(others, classes[:, None], -np.inf, 1)
+    high = others.max(1, keepdims=True)
+    odds: FloatArray = own - high - np.log(np.exp(others - high).sum(1, keepdims=True))
+    return odds[:, 0]

@@ -9,7 +9,7 @@ such as photographs of one patient, have one vote.
 A coreset of mislabelled or ambiguous samples does that, too, by turning the rule around: it departs from it where it
 fails and where it holds. So the coreset's model must give plain training's class less probability where that is wrong
 than where it is right, at the same confidence of plain training: van Elteren's rank test. Where that confidence says
-all that can be known, it does not.
+all that can be known, it does not. Probabilities are compared by their log-odds, which do not round to 1.
 
 The verdict is "shortcut" where both have p of at most 5 %; how often that is so, over the strength of a planted one and
 without any, is measured in docs/verdict.md.
@@ -26,7 +26,7 @@ import numpy as np
 from tcsl.types import AnyArray, BoolArray, FloatArray, IntArray
 
 LEVEL = 0.05
-# Columns of a run's predictions: the probability of the class that cb_erm predicts, by itself and by tcsl_cs.
+# Columns of a run's predictions: the log-odds of the class that cb_erm predicts, by itself and by tcsl_cs.
 SURE, KEPT = "cb_erm_sure", "cb_erm_by_tcsl_cs"
 
 
@@ -80,15 +80,15 @@ def judge(
 
     Parameters
     ----------
-    sure, kept : (n,) the probability of the class that training on everything predicts, by that model and by the one
+    sure, kept : (n,) the log-odds of the class that training on everything predicts, by that model and by the one
         trained on the coreset
     units : (n,) 0 .. units - 1, what each sample shows; by default each shows something else
 
-    >>> labels, sure = np.zeros(40, np.int64), np.full(40, 0.9)
+    >>> labels, sure = np.zeros(40, np.int64), np.full(40, 2.0)
     >>> biased, before, after = (np.r_[np.ones(wrong, int), np.zeros(40 - wrong, int)] for wrong in (12, 8, 1))
-    >>> judge(labels, biased, before, after, sure, np.where(before == after, 0.9, 0.1)).sentence  # 7 to 0: 1 / 2^7
+    >>> judge(labels, biased, before, after, sure, np.where(before == after, 2.0, -2.0)).sentence
     'There is a shortcut: of the 12 mistakes of the biased model on held-out samples, training on everything repeats 7
-    that training on the coreset sets right, and the reverse holds for 0 (p = 0.0078)'
+    that training on the coreset sets right, and the reverse holds for 0 (p = 0.01)'
     """
     wrong = biased != labels
     gained, lost = wrong & (before == biased) & (after == labels), wrong & (before == labels) & (after == biased)
@@ -115,50 +115,56 @@ def judge(
             "which the suspected shortcut fails"
         )
         return replace(counted, sentence=text)
-    p_gained = sign_test(counted.units_gained, counted.units_lost)
-    p_departed = departure_test(before != labels, kept, sure, unit)
-    p = max(p_gained, p_departed)
-    found = p <= LEVEL
-    text = (
-        f"{'There is a shortcut' if found else 'No shortcut found'}: of the {counted.wrong:,} mistakes of the biased "
-        f"model on held-out samples, training on everything repeats {counted.gained:,} that training on the coreset "
-        f"sets right, and the reverse holds for {counted.lost:,}"
+    told = (
+        f"of the {counted.wrong:,} mistakes of the biased model on held-out samples, training on everything repeats "
+        f"{counted.gained:,} that training on the coreset sets right, and the reverse holds for {counted.lost:,}"
     )
     if units is not None:
-        text += (
-            f"; of the {counted.units:,} units that these samples are of, {counted.units_gained:,} gain and "
-            f"{counted.units_lost:,} lose"
+        told += (
+            f"; of the {counted.units:,} held-out units, {counted.units_gained:,} gain and {counted.units_lost:,} lose"
         )
+    p_gained = sign_test(counted.units_gained, counted.units_lost)
+    p_departed = departure_test(before != labels, kept, sure, unit)
+    tested = replace(counted, p_gained=p_gained, p_departed=p_departed)
+    if p_gained <= LEVEL and p_departed is None:
+        told += (
+            "; but there are no samples at the same confidence on which training on everything is right, to compare "
+            "them with: hold out some in which the suspected shortcut holds, too"
+        )
+        return replace(tested, sentence=f"Cannot tell whether there is a shortcut: {told}")
+    p = max(p_gained, p_departed or 0.0)
     if p_gained <= LEVEL < p:
-        text += (
+        told += (
             "; but at the same confidence the coreset's model departs from plain training as much where that is right, "
             "as with wrong labels or classes that overlap"
         )
-    text = f"{text} ({said_of_p(p)})"
-    return replace(counted, found=found, sentence=text, p=p, p_gained=p_gained, p_departed=p_departed)
+    title = "There is a shortcut" if p <= LEVEL else "No shortcut found"
+    return replace(tested, found=p <= LEVEL, sentence=f"{title}: {told} ({said_of_p(p)})", p=p)
 
 
-def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: IntArray) -> float:
+def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: IntArray) -> float | None:
     """Return the one-sided p of van Elteren's test: a model's class has a lower rank with another where it is wrong.
 
-    The variance is that of the units' sums, so that samples of one unit need not be independent.
+    The variance is that of the units' sums, so that samples of one unit need not be independent; with k units that are
+    wrong somewhere it is taken k / (k - 1) times and compared with Student's t, k - 1. None where nothing is compared.
 
     Parameters
     ----------
     wrong : (n,) whether the class is wrong
-    sure : (n,) the model's own probability of it; there is a stratum for every two units that are wrong somewhere
-    kept : (n,) the other model's probability of it
+    kept : (n,) the other model's log-odds of it, or anything that has their order
+    sure : (n,) the model's own; there is a stratum for every two units that are wrong somewhere
     units : (n,) what each sample shows
 
     >>> wrong, kept = np.repeat([True, False], 4), np.array([0.1, 0.2, 0.3, 0.6, 0.5, 0.7, 0.8, 0.9])
-    >>> round(departure_test(wrong, kept, np.full(8, 0.9), np.arange(8)), 4)  # z = 14 / 2 / sqrt(42 / 4)
-    0.0154
+    >>> round(departure_test(wrong, kept, np.full(8, 0.9), np.arange(8)), 4)  # t = 14 / 2 / sqrt(42 / 4 x 4 / 3)
+    0.0791
     """
-    from scipy.stats import norm, rankdata
+    from scipy.stats import rankdata, t
 
-    if not wrong.any():
-        return 1.0
-    cuts = np.quantile(sure[wrong], np.linspace(0, 1, max(1, len(np.unique(units[wrong])) // 2) + 1))
+    wrong_units = len(np.unique(units[wrong]))
+    if wrong_units < 2:
+        return None
+    cuts = np.quantile(sure[wrong], np.linspace(0, 1, wrong_units // 2 + 1))
     # What is surer than all of the wrong ones, or less sure, has nothing to be compared with.
     among = (sure >= cuts[0]) & (sure <= cuts[-1])
     stratum = np.where(among, np.searchsorted(np.unique(cuts[1:-1]), sure), -1)
@@ -168,8 +174,10 @@ def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: 
         n = int(here.sum())
         middle = (n + 1) / 2
         below[here] = (wrong[here] - wrong[here].mean()) * (middle - rankdata(kept[here])) / (n + 1)
-    variance = float((np.bincount(units, below) ** 2).sum())
-    return float(norm.sf(below.sum() / np.sqrt(variance))) if variance else 1.0
+    variance = float((np.bincount(units, below) ** 2).sum()) * wrong_units / (wrong_units - 1)
+    if variance <= 1e-20 * float((below**2).sum()):  # rounding
+        return None
+    return float(t.sf(below.sum() / np.sqrt(variance), wrong_units - 1))
 
 
 def said_of_p(p: float) -> str:
@@ -198,7 +206,7 @@ def verdict_of(columns: Mapping[str, AnyArray], labels: IntArray | None) -> Verd
     Parameters
     ----------
     columns : (n,) of each: the classes that the models "biased", "cb_erm" and "tcsl_cs" predict; SURE and KEPT, the
-        probabilities of cb_erm's class; and "unit", where several samples show the same
+        log-odds of cb_erm's class; and "unit", where several samples show the same
     """
     missing = {
         "biased": "the run has no biased model; add --method tcsl_cs",
@@ -208,6 +216,11 @@ def verdict_of(columns: Mapping[str, AnyArray], labels: IntArray | None) -> Verd
         KEPT: "the confidence of tcsl_cs was not kept; run it again",
     }
     why = [text for name, text in missing.items() if name not in columns]
+    if not why and not (finite := np.isfinite(columns[SURE]) & np.isfinite(columns[KEPT])).all():
+        why = [
+            f"for {int((~finite).sum()):,} of the {len(finite):,} held-out samples a model gives no finite number, "
+            f"first at index {int(finite.argmin())}; are their values of another size than in training?"
+        ]
     if labels is None:
         why = ["there are no held-out samples; give a test set or a validation set"]
     if labels is None or why:

@@ -197,13 +197,31 @@ def make_dataset(
         raise InputError(f"{name}: ids must be unique; {values[counts > 1][0].item()!r} occurs {counts.max()} times")
     if groups is not None and len(groups.group) != n:
         raise InputError(f"{name}: {n} samples but {len(groups.group)} group labels")
-    if units is not None:
-        units = np.asarray(units)
-        if units.shape != (n,):
-            raise InputError(f"{name}: {n} samples but units of shape {units.shape}; there must be one a sample")
-        units = np.unique(units, return_inverse=True)[1]
     names = tuple(map(str, class_names)) if class_names is not None else tuple(map(str, range(classes)))
-    return Dataset(inputs, labels, names, ids, name, dict(views or {}), dict(facts or {}), units, groups)
+    return Dataset(
+        inputs, labels, names, ids, name, dict(views or {}), dict(facts or {}), check_units(units, n, name), groups
+    )
+
+
+def check_units(units: AnyArray | None, n: int, name: str) -> IntArray | None:
+    """Return 0 .. units - 1 for each sample; refuse what is missing, which would be one unit.
+
+    >>> check_units(np.array(["ann", "bob", "ann"]), 3, "data")
+    array([0, 1, 0])
+    """
+    if units is None:
+        return None
+    values = np.asarray(units)
+    if values.shape != (n,):
+        raise InputError(f"{name}: {n} samples but units of shape {values.shape}; there must be one a sample")
+    place: dict[str, int] = {}
+    codes = np.empty(n, np.int64)
+    for i, value in enumerate(values.tolist()):
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if not whole and not (isinstance(value, str) and value.strip()):
+            raise InputError(f"{name}: units must be whole numbers or text, none missing, got {value!r} at index {i}")
+        codes[i] = place.setdefault(str(int(value) if whole else value), len(place))
+    return codes
 
 
 def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:

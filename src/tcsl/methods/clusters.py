@@ -82,23 +82,6 @@ def george_clusters(
     return out
 
 
-def log_odds(logits: FloatArray, labels: IntArray) -> FloatArray:
-    """Return GEORGE's hardness, log(p_y / (1 - p_y)), high where a sample is easy: (n, 1).
-
-    With two classes it is a multiple of the paper's component, the features' product with the last layer's
-    w_1 - w_0, plus a constant; with more, ours.
-
-    >>> log_odds(np.array([[1.0, 3.0]], np.float32), np.array([0]))
-    array([[-2.]], dtype=float32)
-    """
-    own = np.take_along_axis(logits, labels[:, None], 1)
-    others = np.array(logits)
-    np.put_along_axis(others, labels[:, None], -np.inf, 1)
-    high = others.max(1, keepdims=True)
-    hardness: FloatArray = own - high - np.log(np.exp(others - high).sum(1, keepdims=True))
-    return hardness
-
-
 def pca(features: FloatArray, labels: IntArray, components: int, *, seed: int) -> FloatArray:
     """Return the first principal components of each class's features: (n, components), 0 where a class has fewer."""
     from sklearn.decomposition import PCA

@@ -14,11 +14,12 @@ from tcsl.config import Settings
 from tcsl.embeddings import embed
 from tcsl.errors import TcslWarning
 from tcsl.methods.base import About, Method, Outcome, check_features
-from tcsl.methods.clusters import SMALLEST, check_umap, george_clusters, log_odds, pca, umap
+from tcsl.methods.clusters import SMALLEST, check_umap, george_clusters, pca, umap
 from tcsl.methods.first import few, train_first
 from tcsl.methods.groupdro import GroupDROOptions, train_group_dro
 from tcsl.methods.options import Preset, options_of
 from tcsl.pipeline import Job
+from tcsl.statistics import log_odds
 from tcsl.training.loop import steps_of
 from tcsl.types import FloatArray
 
@@ -83,8 +84,11 @@ def _tell_small(sizes: Tensor, adjustment: float) -> None:
 def _points(erm: nn.Module, logits: Tensor, job: Job, options: GeorgeOptions) -> FloatArray:
     """Return what is clustered, (n, d), of the first model and its logits, which are on the host."""
     labels = job.data.numpy_labels
-    if options.reduce == "hardness":  # for nets without a last linear layer, too
-        return log_odds(logits.numpy(), labels)
+    if options.reduce == "hardness":
+        # The label's log-odds, high where a sample is easy; for nets without a last linear layer, too. With two classes
+        # they are a multiple of the paper's component, the features' product with the last layer's w_1 - w_0, plus a
+        # constant; with more, ours.
+        return log_odds(logits.numpy(), labels)[:, None]
     features = embed(erm, job.feed)
     if options.reduce == "none":
         return features

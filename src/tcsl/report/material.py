@@ -36,7 +36,7 @@ class Material:
     coreset : of TCSL-CS; None where only scores were made
     samples : thumbnails or texts, the nearest chosen neighbours, and EL2N, by index
     near_by : what is near, in words
-    predictions : of the evaluation set: id, label and one column a model
+    predictions : of the evaluation set: id, label, one column a model, and what the verdict needs
     """
 
     path: Path

@@ -33,10 +33,10 @@ def predicted(net: nn.Module, feed: Feed) -> IntArray:
     return _classes(logits_of(net, feed))
 
 
-def predicted_with_probabilities(net: nn.Module, feed: Feed) -> tuple[IntArray, FloatArray]:
-    """Return the class that the net gives each sample, (n,), and the probability of each, (n, classes), on the host."""
+def predicted_and_logits(net: nn.Module, feed: Feed) -> tuple[IntArray, FloatArray]:
+    """Return the class that the net gives each sample, (n,), and the logits, (n, classes), on the host."""
     logits = logits_of(net, feed)
-    return _classes(logits), np.asarray(logits.softmax(1).cpu().numpy(), np.float32)
+    return _classes(logits), np.asarray(logits.cpu().numpy(), np.float32)
 
 
 def _classes(logits: Tensor) -> IntArray:
