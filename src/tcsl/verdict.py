@@ -166,14 +166,15 @@ def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: 
         return None
     cuts = np.quantile(sure[wrong], np.linspace(0, 1, wrong_units // 2 + 1))
     # What is surer than all of the wrong ones, or less sure, has nothing to be compared with.
-    among = (sure >= cuts[0]) & (sure <= cuts[-1])
-    stratum = np.where(among, np.searchsorted(np.unique(cuts[1:-1]), sure), -1)
+    among = np.flatnonzero((sure >= cuts[0]) & (sure <= cuts[-1]))
+    stratum = np.unique(np.searchsorted(np.unique(cuts[1:-1]), sure[among]), return_inverse=True)[1]
+    size = np.bincount(stratum)
+    share = np.bincount(stratum, wrong[among]) / size
+    # Ranks over all, stratum after stratum, less those of the strata before: ranks within each, in one sort.
+    rank = rankdata(2.0 * len(wrong) * stratum + rankdata(kept[among])) - (np.cumsum(size) - size)[stratum]
+    n = size[stratum]
     below = np.zeros(len(wrong))
-    for k in np.unique(stratum[among]):
-        here = stratum == k
-        n = int(here.sum())
-        middle = (n + 1) / 2
-        below[here] = (wrong[here] - wrong[here].mean()) * (middle - rankdata(kept[here])) / (n + 1)
+    below[among] = (wrong[among] - share[stratum]) * ((n + 1) / 2 - rank) / (n + 1)
     variance = float((np.bincount(units, below) ** 2).sum()) * wrong_units / (wrong_units - 1)
     if variance <= 1e-20 * float((below**2).sum()):  # rounding
         return None
