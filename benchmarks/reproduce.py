@@ -6,8 +6,8 @@ A cell is a method, a ratio and a seed; its record is a JSON file in docs/result
 command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
 use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
 several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the
-profiles default, fast and paper, and with one setting of the default changed (VARIANTS). gb_erm and tcsl_cs_true are
-told the groups: they say what the data and the backbone allow.
+profiles default, fast and paper, and with one setting of the default changed (SCORES, VARIANTS). gb_erm and
+tcsl_cs_true are told the groups: they say what the data and the backbone allow.
 """
 
 import argparse
@@ -38,10 +38,17 @@ from tcsl.training.feed import Feed
 from tcsl.training.turns import in_turns
 from tcsl.training.views import predicted
 
-VARIANTS = {  # of TCSL-CS: the profile, and what is changed in it
+SCORES = {  # the profile, and what is changed in it
+    "default": ("default", {}),
+    "paper": ("paper", {}),
+    "fast": ("fast", {}),
+    "tenth": ("default", {"score.biased_share": 0.1}),
+}
+VARIANTS = {  # of TCSL-CS: the scores, and what is changed in the selection
     "tcsl_cs": ("default", {}),
     "tcsl_cs_paper": ("paper", {}),
     "tcsl_cs_fast": ("fast", {}),
+    "tcsl_cs_tenth": ("tenth", {}),
     "tcsl_cs_class": ("default", {"select.fill": "class"}),
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),
     "tcsl_cs_true": ("default", {}),
@@ -51,8 +58,10 @@ USUAL = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper")
 SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
 
-def settings_of(options, profile, seed, ratio, schedule=True, changed=None):
+def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
+    profile, rescored = SCORES[scores]
     overrides = {
+        **rescored,
         **(changed or {}),
         "seed": seed,
         "select.ratio": ratio,
@@ -93,10 +102,10 @@ class Campaign:
     def job(self, settings, epochs):
         return Job(self.feed, settings, settings.train.net, report=epochs.append)
 
-    def scores(self, profile, seed):
+    def scores(self, name, seed):
         """Return what Algorithm 1 left, from the records or by running it; then f_c's own record is written, too."""
-        path = self.folder / f"{self.name(f'scores-{profile}', seed, epochs=self.scored_with)}.npz"
-        settings = settings_of(self.options, profile, seed, 0.1, schedule=not self.options.full_scores)
+        path = self.folder / f"{self.name(f'scores-{name}', seed, epochs=self.scored_with)}.npz"
+        settings = settings_of(self.options, name, seed, 0.1, schedule=not self.options.full_scores)
         if not path.exists():
             epochs, snapshots = [], {}
             job = self.job(settings, epochs).hiding()
@@ -118,7 +127,7 @@ class Campaign:
             if self.judged is not None:
                 arrays["biased_val"] = predicted(biased, self.judged).astype(np.int8)
             np.savez_compressed(path, **arrays)
-            self.write(f"core-{profile}", seed, None, core, settings, seconds, epochs, shorter=shorter)
+            self.write(f"core-{name}", seed, None, core, settings, seconds, epochs, shorter=shorter)
         stored = dict(np.load(path, allow_pickle=False))
         stored["curves"] = stored["curves"].astype(np.float32)
         return stored
@@ -209,15 +218,15 @@ class Campaign:
 
     def run(self, method, seed, ratio):
         """Run one cell."""
-        profile, changed = VARIANTS.get(method, ("default", {}))
-        settings = settings_of(self.options, profile, seed, ratio or 0.1, changed=changed)
+        scored, changed = VARIANTS.get(method, ("default", {}))
+        settings = settings_of(self.options, scored, seed, ratio or 0.1, changed=changed)
         if method == "core":
             self.scores("default", seed)
             return
         data = self.splits.train
         indices, found = None, None
         if method in VARIANTS:
-            scores = self.scores(profile, seed)
+            scores = self.scores(scored, seed)
             told = data.groups.minority if method == "tcsl_cs_true" else None
             chosen = select_tcsl_cs(
                 scores["curves"], scores["tcsl_c"], data.numpy_labels, settings.select, seed=seed, g_high=told

@@ -230,7 +230,7 @@ def test_config_show(tcsl_command):
     assert json.loads(out)["select.fill"] == {"default": "equal", "fast": "equal", "paper": "global"}
     _, out, _ = tcsl_command("config", "show", "--json", "--set", "train.epochs=100")
     assert json.loads(out)["train.epochs"] == 100
-    assert "# biased_epochs = 10" in tcsl_command("config", "show", "--set", "train.epochs=100")[1]
+    assert "# biased_epochs = 6" in tcsl_command("config", "show", "--set", "train.epochs=200")[1]
 
 
 def test_methods_are_listed_with_what_they_need(tcsl_command):
