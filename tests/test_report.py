@@ -141,7 +141,9 @@ def test_numbers_before_and_after_have_their_intervals(run):
         parts = run.result["evaluation"][method]["groups"]
         worst = min(parts, key=lambda part: part["accuracy"])
         assert row[when]["value"] == worst["accuracy"] == run.result["evaluation"][method]["wga"]
-        assert (row[when]["low"], row[when]["high"]) == wilson(round(worst["accuracy"] * worst["n"]), worst["n"])
+        assert run.result["evaluation"][method]["worth"] < run.result["evaluation"][method]["n"]  # in every colour
+        assert (row[when]["low"], row[when]["high"]) == wilson(worst["accuracy"] * worst["worth"], worst["worth"])
+        assert row[when]["n"] == worst["n"]
     assert told["truth"]["minority"] == run.result["identification"]["minority"]
 
 

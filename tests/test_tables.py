@@ -12,6 +12,7 @@ def said_of(*found):
         "methods": {},
         "seeds": list(range(len(found))),
         "identification": list(found),
+        "coresets": [{"tcsl_cs": {"n": 40}}] * len(found),
         "seconds": [{"biased": 1.0, "core": 2.5}] * len(found),
         "unknown": ["accuracy: there is no test set"],
     }
@@ -21,9 +22,12 @@ def said_of(*found):
 
 
 def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
-    small, large = said_of({"n": 200, "g_high": 20}, {"n": 200, "g_high": 150})[:2]
+    small, large, care, full, why = said_of(*({"n": 200, "g_high": g_high} for g_high in (20, 150, 40)))[:5]
     assert small == "seed 0: 20 of 200 samples stand apart by their losses (G_high)"
-    assert large.endswith("the larger part: no shortcut was told apart, and the coreset is of no use")
+    assert large == "seed 1: 150 of 200 samples stand apart by their losses (G_high)"
+    assert care.startswith("seed 1: take care: the larger part stands apart: no shortcut was told apart")
+    assert full == "seed 2: 40 of 200 samples stand apart by their losses (G_high)"
+    assert "room for 40 samples, and G_high has 40" in why
 
 
 def test_what_is_known_of_the_minority_is_said():

@@ -9,16 +9,23 @@ import numpy as np
 
 from tcsl.data.dataset import Dataset
 from tcsl.data.groups import Groups
+from tcsl.statistics import worth
 from tcsl.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Part:
-    """Accuracy on one class, group or cell; None where it has no test sample."""
+    """Accuracy on one class, group or cell; None where it has no test sample.
+
+    Attributes
+    ----------
+    worth : how many independent samples would tell as much; None where these are independent
+    """
 
     name: str
     n: int
     accuracy: float | None
+    worth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Evaluation:
     wga : worst-group accuracy
     wga_cells : the same over the `cells` finer cells, where there are any
     worst_class : lowest accuracy of a class, which needs no groups
+    worth : how many independent samples would tell the average as well; None where these are independent
     """
 
     n: int
@@ -44,6 +52,7 @@ class Evaluation:
     groups: tuple[Part, ...]
     classes: tuple[Part, ...]
     unknown: tuple[str, ...]
+    worth: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -64,14 +73,14 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
     """
     correct = predicted == data.numpy_labels
     groups = data.groups
-    by_class = accuracy_by(correct, data.numpy_labels, data.class_names)
+    by_class = accuracy_by(correct, data.numpy_labels, data.class_names, data.units)
     unknown: list[str] = []
     parts: tuple[Part, ...] = ()
     wga = wga_cells = weighted = None
     if groups is None:
         unknown.append("worst-group accuracy: the test set has no group labels (the worst class is shown instead)")
     else:
-        parts = accuracy_by(correct, groups.group, groups.names)
+        parts = accuracy_by(correct, groups.group, groups.names, data.units)
         wga = worst(parts)
         empty = [part.name for part in parts if part.accuracy is None]
         if empty:
@@ -93,18 +102,29 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
         groups=parts,
         classes=by_class,
         unknown=tuple(unknown),
+        worth=None if data.units is None else worth(correct, data.units),
     )
 
 
-def accuracy_by(correct: BoolArray, part: IntArray, names: tuple[str, ...]) -> tuple[Part, ...]:
-    """Return the accuracy on each part, with its size.
+def accuracy_by(
+    correct: BoolArray, part: IntArray, names: tuple[str, ...], units: IntArray | None = None
+) -> tuple[Part, ...]:
+    """Return the accuracy on each part, with its size and, where samples are of `units` (n,), what they are worth.
 
     >>> [p.accuracy for p in accuracy_by(np.array([True, False, True]), np.array([0, 0, 1]), ("a", "b", "c"))]
     [0.5, 1.0, None]
     """
     size = np.bincount(part, minlength=len(names))
     right = np.bincount(part, weights=correct, minlength=len(names))
-    return tuple(Part(name, int(n), float(k / n) if n else None) for name, n, k in zip(names, size, right, strict=True))
+    worths = (
+        [None] * len(names)
+        if units is None
+        else [worth(correct[part == k], units[part == k]) if n else None for k, n in enumerate(size)]
+    )
+    return tuple(
+        Part(name, int(n), float(k / n) if n else None, worthy)
+        for name, n, k, worthy in zip(names, size, right, worths, strict=True)
+    )
 
 
 def worst(parts: tuple[Part, ...]) -> float:
@@ -140,20 +160,20 @@ def balanced_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) ->
     >>> balanced_by_bias(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]))  # 1, 0 and 1
     0.6666666666666666
     """
-    right, size = cells_by_bias(predicted, biased, labels)
-    return float((right / size).mean())
-
-
-def cells_by_bias(predicted: IntArray, biased: IntArray, labels: IntArray) -> tuple[IntArray, IntArray]:
-    """Return how many are right, and how many there are, in each cell of label x (is the biased model right) with any.
-
-    >>> [part.tolist() for part in cells_by_bias(np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 0]))]
-    [[1, 1], [2, 1]]
-    """
-    cell = 2 * labels + (biased == labels)
+    cell = cells_by_bias(biased, labels)
     size = np.bincount(cell)
     right = np.bincount(cell[predicted == labels], minlength=len(size))
-    return right[size > 0], size[size > 0]
+    return float((right[size > 0] / size[size > 0]).mean())
+
+
+def cells_by_bias(biased: IntArray, labels: IntArray) -> IntArray:
+    """Return the cell of each sample, (n,), of label x (is the biased model right).
+
+    >>> cells_by_bias(np.array([0, 1, 1]), np.array([0, 0, 1])).tolist()
+    [1, 0, 3]
+    """
+    cells: IntArray = 2 * labels + (biased == labels)
+    return cells
 
 
 def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -> dict[str, float | int | None]:

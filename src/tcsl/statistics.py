@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from tcsl.errors import InputError
-from tcsl.types import FloatArray, IntArray
+from tcsl.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Summary:
     return summarise([a - b for a, b in zip(first, second, strict=True)])
 
 
-def wilson(k: int, n: int) -> tuple[float, float]:
+def wilson(k: float, n: float) -> tuple[float, float]:
     """Return the 95 % interval of a share of which k of n were seen, by Wilson's score test.
 
-    It covers the true share in 95 % of cases on average over shares, and stays in [0, 1].
+    It covers the true share in 95 % of cases on average over shares, and stays in [0, 1]. Where the samples are not
+    independent, n is their `worth` and k that part of it.
 
     >>> low, high = wilson(8, 10)
     >>> round(low, 4), round(high, 4)
@@ -67,7 +68,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
     return (0.0 if k == 0 else middle - half), (1.0 if k == n else middle + half)
 
 
-def wilson_of_mean(parts: Sequence[tuple[int, int]], weights: Sequence[float]) -> tuple[float, float]:
+def wilson_of_mean(parts: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % interval of a weighted mean of shares, each of which k of n were seen.
 
     The squared distances of the shares from the ends of their Wilson intervals add up with the weights' squares (the
@@ -91,6 +92,35 @@ def wilson_of_mean(parts: Sequence[tuple[int, int]], weights: Sequence[float]) -
     return mean - math.sqrt(below), mean + math.sqrt(above)
 
 
+def worth(right: BoolArray, units: IntArray) -> float:
+    """Return how many independent samples would tell a share of right ones as well as these samples of units do.
+
+    The variance of the share is that of the units' sums (a ratio estimate), and n independent samples would have
+    share (1 - share) / n: Kish's effective size. Never more than there are samples; where all are right, or none, there
+    is no variance to go by, and units that are alike inside count once each.
+
+    Parameters
+    ----------
+    right : (n,) which samples are right
+    units : (n,) what each sample shows
+
+    >>> right = np.array([1, 1, 1, 1, 0, 0, 1, 1], bool)
+    >>> worth(right, np.arange(8) // 2), worth(right, np.arange(8))
+    (3.0, 8.0)
+    """
+    n, share = len(right), float(right.mean())
+    _, unit = np.unique(units, return_inverse=True)
+    sums = np.bincount(unit, right - share)
+    if len(sums) == n:
+        return float(n)
+    squares = float((sums**2).sum())
+    if share in (0.0, 1.0) or squares == 0:
+        return float(len(sums))
+    # With k units the variance is their squares' sum / n^2, k / (k - 1) times.
+    k = len(sums)
+    return min(float(n), max(1.0, share * (1 - share) * n**2 * (k - 1) / (k * squares)))
+
+
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the exact binomial interval of a share of which k of n were seen: each end by a test of half the level.
 
@@ -111,7 +141,7 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def _check_count(k: int, n: int) -> None:
+def _check_count(k: float, n: float) -> None:
     if not 0 <= k <= n or n < 1:
         raise InputError(f"a share is k of n with 0 <= k <= n and n of 1 or more, got {k} of {n}")
 

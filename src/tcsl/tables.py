@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcsl.caution import caution
 from tcsl.selection.quota import said
 from tcsl.statistics import summarise
 from tcsl.text import printable
@@ -68,15 +69,16 @@ def render_summary(summary: Mapping[str, Any]) -> RenderableType:
         if len(summary["seeds"]) > 1 and summary["tcsl_cs_minus"]:
             parts.append(_differences(summary))
         parts.extend(_groups(summary))
-    parts += [Text(line) for line in _notes(summary)]
+    parts += [Text(printable(line)) for line in _notes(summary)]
     return Group(*parts)
 
 
 def _methods(summary: Mapping[str, Any]) -> Table:
     seeds = summary["seeds"]
     over = f"mean ± sd of {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    where = summary["evaluated_on"]
-    table = Table(title=f"Accuracy on {where}, % ({over}, r = {said(summary['ratio'])}, profile {summary['profile']})")
+    where = printable(summary["evaluated_on"])
+    about = f"Accuracy on {where}, % ({over}, r = {said(summary['ratio'])}, profile {summary['profile']})"
+    table = Table(title=Text(about))
     columns = known_metrics(summary)
     table.add_column("method")
     for title in columns.values():
@@ -144,7 +146,7 @@ def _groups(summary: Mapping[str, Any]) -> list[Table]:
                 Text("-" if row[m] is None else f"{100 * row[m]:.1f}", style="bold" if row[m] == lowest[m] else "")
                 for m in some
             ]
-            table.add_row(row["name"], str(row["n"]), *cells)
+            table.add_row(Text(printable(row["name"])), str(row["n"]), *cells)
         tables.append(table)
     return tables
 
@@ -181,12 +183,10 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
             f"WGA: the worst of {len(summary['groups'])} groups{cells}; "
             "weighted average: groups weighted by their share of the training set"
         )
-    for seed, found in zip(summary["seeds"], summary["identification"], strict=True):
+    for seed, found, coresets in zip(summary["seeds"], summary["identification"], summary["coresets"], strict=True):
         if found is None:
             continue
         text = f"seed {seed}: {found['g_high']} of {found['n']} samples stand apart by their losses (G_high)"
-        if 2 * found["g_high"] > found["n"]:
-            text += ", the larger part: no shortcut was told apart, and the coreset is of no use"
         if found.get("recall") is not None:
             precision = "-" if found["precision"] is None else f"{found['precision']:.2f}"
             auc = "" if found["auc"] is None else f", AUC of TCSL_s {found['auc']:.3f}"
@@ -195,6 +195,8 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
                 f"(precision {precision}{auc})"
             )
         notes.append(text)
+        if said := caution(found["g_high"], found["n"], coresets.get("tcsl_cs", {}).get("n")):
+            notes.append(f"seed {seed}: take care: {said}")
     times = [sum(stages.values()) for stages in summary["seconds"]]
     notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))
     notes += [f"not known: {what}" for what in summary["unknown"]]

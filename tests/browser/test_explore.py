@@ -79,7 +79,7 @@ def test_hover_and_detail_show_the_image_at_full_size(server, visit):
 
 def test_the_gallery_has_an_image_of_every_sample(server, visit):
     page = visit(server.address)
-    page.check("#kinds input[value=s]", force=True)
+    page.check("#kinds input[value=c]", force=True)
     assert page.locator("#strips .none").count() == 0
     page.wait_for_function("[...document.querySelectorAll('#strips img')].every((one) => one.naturalWidth > 0)")
     widths = page.eval_on_selector_all(
@@ -154,7 +154,7 @@ def test_marks_come_back_filter_and_leave_as_csv(run, pictured, serving, visit):
         wait_for_marks(page, 4)
         page.check("#marks-only")
         assert page.inner_text("#selected").startswith("4 of 40 samples selected")
-        page.check("#kinds input[value=s]", force=True)
+        page.check("#kinds input[value=c]", force=True)
         labels = page.eval_on_selector_all("#strips .thumb", "all => all.map((one) => one.getAttribute('aria-label'))")
         assert {one.split("id ", 1)[1] for one in labels} == {pictured.ids[i] for i in (0, 5, 7, 9)}
         page.select_option("#colour", "marked")

@@ -6,6 +6,8 @@ import io
 import numpy as np
 import pytest
 
+from tcsl.text import printable
+
 
 def _selected(page):
     return page.inner_text("#selected")
@@ -82,6 +84,58 @@ def test_rectangle_filters_counts_and_gallery(demo, visit):
     assert len(page.locator("#strips .thumb").all()) == len(shown)  # none stands on both sides
     page.click("#clear")
     assert _selected(page) == f"All {len(inside)} samples"
+
+
+def test_a_drag_that_starts_on_a_point_opens_nothing(demo, visit):
+    page = visit(demo.page)
+    _plot_box(page)
+    x, y = _pixel(page, int(np.argmax(demo.scores.tcsl_s)))
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 60, y + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_function("document.getElementById('selected').textContent.includes('selected')")
+    page.wait_for_timeout(400)
+    assert not page.locator("#detail").evaluate("dialog => dialog.open")
+    page.mouse.click(x, y)
+    page.wait_for_selector("#detail[open]")
+
+
+def test_the_gallery_keeps_clusters_apart_in_any_selection(demo, visit):
+    page = visit(demo.page)
+    lowest = float(demo.scores.tcsl_s[demo.scores.g_high].min())
+    page.fill("#s0", f"{max(lowest, float(demo.scores.tcsl_s[~demo.scores.g_high].max())) * 1.001:.5f}")
+    page.keyboard.press("Tab")
+    page.wait_for_timeout(200)
+    sides = page.eval_on_selector_all(
+        "#strips .sides > div", "all => all.map(one => [one.querySelectorAll('.thumb').length, one.innerText])"
+    )
+    assert sum(number for number, _ in sides[1::2]) > 0
+    assert all(number == 0 and "None in the selection." in text for number, text in sides[::2])
+    page.click("#clear")
+    page.check("#kinds input[value=s]", force=True)
+    page.wait_for_timeout(200)
+    assert page.locator("#strips .thumb").count() == page.locator("#strips .thumb.high").count() > 0
+
+
+def test_paper_has_the_parts_open(demo, visit):
+    page = visit(demo.page)
+    parts = "() => [...document.querySelectorAll('#how details')].map(one => one.open)"
+    for event, wanted in (("beforeprint", True), ("afterprint", False)):
+        page.evaluate(f"dispatchEvent(new Event('{event}'))")
+        opened = page.evaluate(parts)
+        assert len(opened) == 4
+        assert set(opened) == {wanted}
+
+
+def test_bounds_typed_the_other_way_round_are_the_same(demo, visit):
+    page = visit(demo.page)
+    low, high = (f"{q:.3f}" for q in np.quantile(demo.scores.tcsl_s, [0.2, 0.8]))
+    page.fill("#s0", high)
+    page.fill("#s1", low)
+    page.keyboard.press("Tab")
+    assert page.evaluate("window.tcsl.filter.bounds.slice(0, 2)") == [float(low), float(high)]
+    assert not _selected(page).startswith("0 ")
 
 
 def test_bounds_by_keyboard_do_the_same(demo, visit):
@@ -192,7 +246,9 @@ def test_rows_are_shown_as_their_values(rows, visit):
 def test_hostile_names_are_text(hostile, visit):
     page = visit(hostile.page)
     names = page.locator("#strips h3").all_text_contents()
-    assert names == hostile.scores.facts["class_names"]
+    assert names == [printable(name) for name in hostile.scores.facts["class_names"]]
+    assert "\ufffdthgir ot tfel\ufffd" in " ".join(names)  # a mark of direction turns nothing around
+    assert not set("\u202e\u2067") & set(page.inner_text("main"))
     page.select_option("#colour", "class")
     legend = page.locator("#map-plot .legendtext").all_text_contents()
     assert any("<script>alert(1)</script>" in text for text in legend)

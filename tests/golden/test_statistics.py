@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from tcsl.errors import InputError
-from tcsl.statistics import clopper_pearson, wilson, wilson_of_mean
+from tcsl.statistics import clopper_pearson, wilson, wilson_of_mean, worth
 
 
 def test_wilson_by_hand():
@@ -79,3 +79,32 @@ def test_the_interval_of_a_mean_covers_it():
         )
         inside += low <= shares @ weights <= high
     assert abs(inside / 2000 - 0.95) < 0.02
+
+
+def test_worth_by_hand():
+    # Four units of two, 2 2 0 2 right of 8: sums less 0.75 a sample are 0.5 0.5 -1.5 0.5, their squares' sum is 3, and
+    # 0.75 x 0.25 / (3 / 8^2 x 4 / 3) = 3.
+    right = np.array([1, 1, 1, 1, 0, 0, 1, 1], bool)
+    assert worth(right, np.array([7, 7, 3, 3, 5, 5, 0, 0])) == pytest.approx(3)
+    assert worth(right, np.arange(8)) == 8  # each shows something else
+    assert worth(np.ones(8, bool), np.arange(8) // 2) == 4
+    # Units that differ less than chance would have it are worth no more than their samples.
+    assert worth(np.array([1, 0] * 4, bool), np.arange(8) // 2) == 4
+    assert worth(np.array([1, 0, 1, 0, 1, 1], bool), np.array([0, 0, 1, 1, 2, 2])) <= 6
+
+
+def test_samples_that_are_there_ten_times_are_worth_their_units():
+    right = np.random.default_rng(0).random(40) < 0.7
+    assert worth(np.repeat(right, 10), np.repeat(np.arange(40), 10)) == pytest.approx(39)
+
+
+def test_intervals_by_worth_cover_where_those_by_samples_do_not():
+    rng = np.random.default_rng(0)
+    units, covered = np.repeat(np.arange(60), 8), {"worth": 0, "samples": 0}
+    for _ in range(400):
+        right = rng.random(480) < rng.beta(2, 1, 60)[units]  # 2 / 3 of all
+        for name, n in (("worth", worth(right, units)), ("samples", 480)):
+            low, high = wilson(right.mean() * n, n)
+            covered[name] += low <= 2 / 3 <= high
+    assert covered["worth"] >= 0.92 * 400
+    assert covered["samples"] <= 0.8 * 400

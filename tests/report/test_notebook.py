@@ -32,12 +32,13 @@ def test_a_run_as_text(rows):
     assert lines[0] == f"Run in {rows.path}, seed 0"
     assert lines[1] == rows.verdict.sentence
     assert lines[2] == f"{found['g_high']} of 120 samples stand apart by their losses (G_high); the coreset keeps 30"
-    assert lines[3] == "accuracy on test data, %"
-    assert lines[4].split("  ")[0] == "method"
+    assert lines[3].startswith("Take care: the coreset has room for 30 samples, and G_high has ")
+    assert lines[4] == "accuracy on test data, %"
+    assert lines[5].split("  ")[0] == "method"
     before = rows.result["evaluation"]["cb_erm"]
     wanted = [f"{100 * before[metric]:.1f}" for metric in ("wga", "average", "weighted_average")]
-    assert re.split(r"\s{2,}", lines[5]) == ["CB ERM", *wanted]
-    assert len({len(line) for line in lines[4:]}) == 1
+    assert re.split(r"\s{2,}", lines[6]) == ["CB ERM", *wanted]
+    assert len({len(line) for line in lines[5:]}) == 1
     assert str(rows) == repr(rows)
 
 
@@ -65,7 +66,7 @@ def test_names_are_text(hostile):
     page = Page(hostile._repr_html_())
     assert "script" not in page.tags
     assert "accuracy on <script>alert(1)</script>, %" in page.said
-    assert len(repr(hostile).splitlines()) == 7
+    assert len(repr(hostile).splitlines()) == 8
 
 
 def test_a_large_run_is_no_larger_on_the_screen(rows, tmp_path):

@@ -85,7 +85,12 @@ def _shares(axes: Axes, title: str, part: Composition) -> None:
 
 @styled
 def accuracy_figure(
-    names: Sequence[str], sizes: Sequence[int], accuracies: Mapping[str, Sequence[float | None]], *, kind: str = "group"
+    names: Sequence[str],
+    sizes: Sequence[int],
+    accuracies: Mapping[str, Sequence[float | None]],
+    *,
+    worths: Mapping[str, Sequence[float | None]] | None = None,
+    kind: str = "group",
 ) -> Figure:
     """Draw the accuracy of each method on each group, with Wilson's 95 % intervals and the worst of each as a line.
 
@@ -94,6 +99,7 @@ def accuracy_figure(
     names, sizes : of the groups, and how many test samples each has; of many, those are drawn that some method fails,
         and none without a test sample
     accuracies : by method's title, in 0 .. 1, None where a group has no test sample; seven methods at most
+    worths : by method's title, how many independent samples would tell as much, where a group's are not
     kind : what the rows are
 
     >>> figure = accuracy_figure(["a", "b"], [10, 20], {"CB ERM": [0.9, 0.2], "TCSL-CS": [0.8, 0.7]})
@@ -111,7 +117,8 @@ def accuracy_figure(
     for look, (title, values) in enumerate(known.items()):
         colour, rows = _LOOKS[look][0], np.arange(len(shown)) + offsets[look]
         for row, i in zip(rows, shown, strict=True):
-            ends = [100 * end for end in wilson(round(values[i] * sizes[i]), sizes[i])]
+            of = (worths[title][i] if worths else None) or sizes[i]
+            ends = [100 * end for end in wilson(values[i] * of, of)]
             axes.plot(ends, [row, row], color=colour, linewidth=1, alpha=0.7, zorder=2)
         axes.plot(100 * values[shown], rows, **_dots(look), zorder=3, clip_on=False)
         worst = 100 * values[there].min()

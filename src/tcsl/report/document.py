@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tcsl import __version__
 from tcsl.report.pack import as_base64, as_json, squeeze
+from tcsl.text import printable
 from tcsl.verdict import said_of_p
 
 _STYLES = ("theme.css", "layout.css", "parts.css", "print.css")
@@ -126,5 +127,6 @@ def _templates() -> Any:
         autoescape=True, loader=FunctionLoader(asset), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters["percent"] = percent
+    made.filters["printable"] = lambda text: printable(str(text))
     made.filters["said_of_p"] = said_of_p
     return made

@@ -126,6 +126,7 @@ def _accuracy(contents: Contents) -> Figure | str:
         [part["name"] for part in parts],
         [part["n"] for part in parts],
         {result["titles"][name]: [part["accuracy"] for part in evaluation[name][kind]] for name in methods},
+        worths={result["titles"][name]: [part.get("worth") for part in evaluation[name][kind]] for name in methods},
         kind={"groups": "group", "classes": "class"}[kind],
     )
 

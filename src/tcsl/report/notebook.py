@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tcsl.caution import caution
 from tcsl.text import printable
 
 _WIDTH = 480  # of the map on the screen
@@ -83,6 +84,8 @@ def _told(result: Mapping[str, Any]) -> _Told:
             f"{found['g_high']:,} of {found['n']:,} samples stand apart by their losses (G_high)"
             + (f"; the coreset keeps {kept['n']:,}" if kept else "")
         )
+        if said := caution(found["g_high"], found["n"], kept["n"] if kept else None):
+            sentences.append(f"Take care: {said}")
     if not result.get("evaluation"):
         return _Told(sentences, "", [])
     from tcsl.bench.seeds import summarise_results

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from tcsl.caution import caution
 from tcsl.report.material import Material
 from tcsl.statistics import wilson, wilson_of_mean
-from tcsl.types import BoolArray
+from tcsl.types import IntArray
 
 BEFORE, AFTER = "cb_erm", "tcsl_cs"
 
@@ -25,30 +27,41 @@ def outcome(material: Material) -> dict[str, Any]:
         "truth": found if "minority" in found else None,
         "coreset": int(material.chosen.sum()),
         "accuracy": _accuracy(material),
+        "caution": caution(found["g_high"], found["n"], int(material.chosen.sum())),
         "unknown": _unknown(material),
     }
 
 
-def measured(accuracy: float | None, n: int, name: str = "") -> dict[str, Any] | None:
-    """Return an accuracy on n samples with its 95 % interval; None where there is none.
+def measured(part: Mapping[str, Any], name: str = "") -> dict[str, Any] | None:
+    """Return a part's accuracy with its 95 % interval; None where there is none.
 
-    >>> measured(0.5, 4, "a")["low"].__round__(2), measured(None, 0)
+    Parameters
+    ----------
+    part : "accuracy" on "n" samples, and what they are "worth" where they are not independent (`Part`)
+
+    >>> measured({"accuracy": 0.5, "n": 4})["low"].__round__(2), measured({"accuracy": None, "n": 0})
     (0.15, None)
     """
-    if accuracy is None or not n:
+    if part["accuracy"] is None:
         return None
-    low, high = wilson(round(accuracy * n), n)
-    return {"value": accuracy, "low": low, "high": high, "n": n, "name": name}
+    low, high = wilson(*_seen(part))
+    return {"value": part["accuracy"], "low": low, "high": high, "n": part["n"], "name": name}
 
 
-def measured_mean(value: float, parts: Sequence[tuple[int, int]], weights: Sequence[float]) -> dict[str, Any]:
-    """Return a weighted mean of accuracies, k of n right in each part, with its 95 % interval.
+def measured_mean(value: float, parts: Sequence[Mapping[str, Any]], weights: Sequence[float]) -> dict[str, Any]:
+    """Return a weighted mean of the parts' accuracies with its 95 % interval.
 
-    >>> sorted(measured_mean(0.9, [(8, 10), (20, 20)], [0.5, 0.5]))
+    >>> sorted(measured_mean(0.9, [{"accuracy": 0.8, "n": 10}, {"accuracy": 1.0, "n": 20}], [0.5, 0.5]))
     ['high', 'low', 'n', 'name', 'value']
     """
-    low, high = wilson_of_mean(parts, weights)
-    return {"value": value, "low": low, "high": high, "n": sum(n for _, n in parts), "name": ""}
+    low, high = wilson_of_mean([_seen(part) for part in parts], weights)
+    return {"value": value, "low": low, "high": high, "n": sum(part["n"] for part in parts), "name": ""}
+
+
+def _seen(part: Mapping[str, Any]) -> tuple[float, float]:
+    """Return k of n for an interval: of the samples, or of as many independent ones as they are worth."""
+    n = part.get("worth") or part["n"]
+    return part["accuracy"] * n, n
 
 
 def _accuracy(material: Material) -> dict[str, Any] | None:
@@ -67,8 +80,8 @@ def _accuracy(material: Material) -> dict[str, Any] | None:
         },
         {
             "title": "Average",
-            "before": before and measured(before["average"], before["n"]),
-            "after": measured(after["average"], after["n"]),
+            "before": before and measured({**before, "accuracy": before["average"]}),
+            "after": measured({**after, "accuracy": after["average"]}),
         },
     ]
     if after["weighted_average"] is not None:
@@ -82,6 +95,7 @@ def _accuracy(material: Material) -> dict[str, Any] | None:
     return {
         "on": material.result["evaluated_on"],
         "kind": kind,
+        "by_unit": after.get("worth") is not None,
         "titles": {"before": titles[BEFORE] if before else None, "after": titles[AFTER]},
         "rows": rows + _by_bias(material),
         "parts": _parts(before, after, kind),
@@ -96,13 +110,12 @@ def _weighted(evaluation: Mapping[str, Any], material: Material) -> dict[str, An
     counts = np.bincount(groups.group, minlength=len(groups.names))
     share = {name: float(count) / len(groups.group) for name, count in zip(groups.names, counts, strict=True)}
     parts = [part for part in evaluation["groups"] if share.get(part["name"])]
-    seen = [(round(part["accuracy"] * part["n"]), part["n"]) for part in parts]
-    return measured_mean(value, seen, [share[part["name"]] for part in parts])
+    return measured_mean(value, parts, [share[part["name"]] for part in parts])
 
 
 def _worst(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     part = min((part for part in parts if part["accuracy"] is not None), key=lambda part: part["accuracy"])
-    return measured(part["accuracy"], part["n"], part["name"])
+    return measured(part, part["name"])
 
 
 def _parts(before: Mapping[str, Any] | None, after: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -111,8 +124,8 @@ def _parts(before: Mapping[str, Any] | None, after: Mapping[str, Any], kind: str
         {
             "name": part["name"],
             "n": part["n"],
-            "before": before and measured(before[kind][i]["accuracy"], before[kind][i]["n"]),
-            "after": measured(part["accuracy"], part["n"]),
+            "before": before and measured(before[kind][i]),
+            "after": measured(part),
         }
         for i, part in enumerate(after[kind])
     ]
@@ -120,29 +133,31 @@ def _parts(before: Mapping[str, Any] | None, after: Mapping[str, Any], kind: str
 
 def _by_bias(material: Material) -> list[dict[str, Any]]:
     """Return what needs no groups: the accuracy where the biased model is wrong, and the one balanced by it."""
-    from tcsl.evaluation import cells_by_bias
+    from tcsl.evaluation import accuracy_by, balanced_by_bias, cells_by_bias
 
     table = material.predictions
     if table is None or not {"biased", BEFORE, AFTER} <= set(table.columns):
         return []
     labels, biased = table["label"].to_numpy(), table["biased"].to_numpy()
-    wrong: BoolArray = biased != labels
-    rows = []
-    if wrong.any():
-        right = {name: (table[name].to_numpy() == labels)[wrong] for name in (BEFORE, AFTER)}
-        rows.append(
-            {
-                "title": "Where the biased model is wrong",
-                "before": measured(float(right[BEFORE].mean()), int(wrong.sum())),
-                "after": measured(float(right[AFTER].mean()), int(wrong.sum())),
-            }
-        )
+    units = table["unit"].to_numpy() if "unit" in table.columns else None
+
+    def parts_of(name: str, part: IntArray) -> list[dict[str, Any]]:
+        names = tuple(map(str, range(part.max() + 1)))
+        parts = accuracy_by(table[name].to_numpy() == labels, part, names, units)
+        return [asdict(part) for part in parts if part.n]
 
     def balanced(name: str) -> dict[str, Any]:
-        right, size = cells_by_bias(table[name].to_numpy(), biased, labels)
-        parts = list(zip(right.tolist(), size.tolist(), strict=True))
-        return measured_mean(float((right / size).mean()), parts, [1 / len(parts)] * len(parts))
+        parts = parts_of(name, cells_by_bias(biased, labels))
+        value = balanced_by_bias(table[name].to_numpy(), biased, labels)
+        return measured_mean(value, parts, [1 / len(parts)] * len(parts))
 
+    def where_wrong(name: str) -> dict[str, Any] | None:
+        return measured(parts_of(name, (biased == labels).astype(np.int64))[0])
+
+    rows = []
+    if (biased != labels).any():
+        title = "Where the biased model is wrong"
+        rows.append({"title": title, "before": where_wrong(BEFORE), "after": where_wrong(AFTER)})
     title = "Balanced over class x (is the biased model right)"
     rows.append({"title": title, "before": balanced(BEFORE), "after": balanced(AFTER)})
     return rows

@@ -23,7 +23,7 @@ from tcsl.report.why import why
 from tcsl.types import AnyArray, IntArray
 
 POINTS = 50_000  # samples up to which the map draws every one
-_DRAWN = 20_000  # points beside the density, where there are more
+_DRAWN = 5_000  # points over the density, where there are more: few enough to see it
 _BINS = 200  # of the density, along each axis
 
 

@@ -18,7 +18,7 @@ const meant = (what) => colourAt(COLOURS[what]);
 
 // Plotly reads some markup in labels; names from the data are text, short enough for an axis.
 function label(text, most = 28) {
-  const clean = [...String(text).replace(/[\u0000-\u001f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, " ")];
+  const clean = [...printable(text)];
   const cut = clean.length > most ? `${clean.slice(0, most - 1).join("")}…` : clean.join("");
   return cut.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

@@ -7,7 +7,7 @@ const most = (values) => Math.max(...values, 0) * 1.04 || 1;
 function drawAccuracy() {
   const rows = runs.map((run, k) => ({ ...run, k })).filter((run) => run.accuracy);
   if (!rows.length) return at("accuracy-chart").append(make("p", {}, "No run has a test set."));
-  const { holder, chart } = figure("Accuracy of the worst group, or class, and on average", "With 95 % intervals of Wilson.", { height: 110 + 64 * rows.length });
+  const { holder, chart } = figure("Accuracy of the worst group, or class, and on average", "With 95 % intervals of Wilson.", { height: 110 + 64 * rows.length, heading: "h3" });
   at("accuracy-chart").append(holder);
   const points = (row, when, name, colour, symbol, shift) => {
     const shown = rows.map((run, k) => [run.accuracy[row][when], k]).filter(([one]) => one);
@@ -28,8 +28,8 @@ function drawMaps() {
   const across = most(runs.map((run) => run.range[0])), up = most(runs.map((run) => run.range[1]));
   runs.forEach((run, k) => {
     const said = run.drawn < run.n ? `${count(run.drawn)} of ${count(run.n)} samples: G_high first, then a seeded sample.` : `All ${count(run.n)} samples.`;
-    const { holder, chart } = figure("", said, { height: 300 });
-    holder.querySelector("h4").append(named(run.name));
+    const { holder, chart } = figure("", said, { height: 300, heading: "h3" });
+    holder.querySelector("h3").append(named(run.name));
     at("maps-grid").append(holder);
     chart.setAttribute("aria-label", `Map of ${run.name}`);
     const high = columns[`high${k}`];
@@ -45,8 +45,8 @@ function drawMaps() {
 function drawCurves() {
   const epochs = most(runs.map((run) => Object.values(run.curves)[0][0].length)), loss = most(runs.flatMap((run) => Object.values(run.curves).flatMap((rows) => rows[4])));
   for (const run of runs) {
-    const { holder, chart } = figure("", "", { height: 260 });
-    holder.querySelector("h4").append(named(run.name));
+    const { holder, chart } = figure("", "", { height: 260, heading: "h3" });
+    holder.querySelector("h3").append(named(run.name));
     at("curves-grid").append(holder);
     chart.setAttribute("aria-label", `Loss curves of ${run.name}`);
     draw(chart, () => curveTraces(run.curves), () => ({ dragmode: false, xaxis: { title: { text: "epoch" }, range: [0.9, epochs], dtick: epochs <= 13 ? 1 : undefined }, yaxis: { title: { text: "loss" }, range: [0, loss] } }));

@@ -42,7 +42,8 @@ function connectBounds(filter) {
   for (const field of fields) {
     field.addEventListener("change", () => {
       const typed = fields.map((one, k) => (one.value === "" ? none[k] : Number(one.value)));
-      filter.set(fields.every((one) => one.value === "") ? null : typed);
+      const [s, c] = [typed.slice(0, 2), typed.slice(2)].map((pair) => pair.sort((a, b) => a - b));
+      filter.set(fields.every((one) => one.value === "") ? null : [...s, ...c]);
     });
   }
   at("controls").addEventListener("submit", (event) => event.preventDefault());

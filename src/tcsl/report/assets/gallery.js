@@ -2,12 +2,12 @@
 const CLASSES_FIRST = 12;
 
 function kindsOf(samples) {
-  const shown = samples.asRows ? "rows" : "pictures";
+  const shown = samples.asRows ? "rows" : "pictures", underlined = "A coloured line: in G_high.";
   const kinds = {
-    glance: { title: "Side by side", said: `${facts.words.glance} Under the ${shown}: id, TCSL_s · TCSL_c.` },
-    s: { title: facts.words.apart, said: "Of each class, the highest TCSL_s: the biased model is wrong about them for longest." },
-    c: { title: "Hardest cores", said: "Of each class, the highest TCSL_c: hard even where the shortcut earns nothing. Wrong labels gather here, too." },
-    ease: { title: "Easiest of both", said: "Of each class, the lowest by both scores together: what most of the class looks like." },
+    glance: { title: "Side by side", said: `${facts.words.glance} Under the ${shown}: id, TCSL_s · TCSL_c; a coloured line where G_high is.` },
+    s: { title: facts.words.apart, said: "Of each class, the highest TCSL_s in G_high: the biased model is wrong about them for longest." },
+    c: { title: "Hardest cores", said: `Of each class, the highest TCSL_c: hard even where the shortcut earns nothing. Wrong labels gather here, too. ${underlined}` },
+    ease: { title: "Easiest of both", said: `Of each class, the lowest by both scores together: what most of the class looks like. ${underlined}` },
   };
   if (Object.keys(facts.near).length) {
     kinds.near = { title: "Left out, and what was kept instead", said: `Samples that are not in the coreset, from easy to hard cores, and the nearest of their class that are. Near by: ${facts.nearBy}.` };
@@ -17,6 +17,7 @@ function kindsOf(samples) {
 
 function drawGallery(samples, filter, detail) {
   const kinds = kindsOf(samples);
+  const pictured = samples.looks && samples.looks < samples.rows ? ` Among the ${count(samples.looks)} samples that this page has ${samples.asRows ? "values" : "pictures"} of; all are in tcsl explore.` : "";
   const orders = {};
   let kind = "glance", limit = innerWidth < 760 ? CLASSES_FIRST / 3 : CLASSES_FIRST;
 
@@ -29,12 +30,12 @@ function drawGallery(samples, filter, detail) {
     return orders[name];
   }
 
-  // The first `most` of each class along an order, with a picture where any has one.
-  function firstOf(name, classes, most) {
+  // The first `most` of each class along an order, with a picture where any has one; of one cluster, where told.
+  function firstOf(name, classes, most, cluster = null) {
     const found = new Map(classes.map((k) => [k, []])), bare = new Map(classes.map((k) => [k, []]));
     let missing = classes.length;
     for (const i of order(name)) {
-      if (!filter.inside[i] || !found.has(samples.label[i])) continue;
+      if (!filter.inside[i] || !found.has(samples.label[i]) || (cluster !== null && samples.high[i] !== cluster)) continue;
       const list = (samples.hasLook(i) ? found : bare).get(samples.label[i]);
       if (list.length >= most) continue;
       list.push(i);
@@ -48,18 +49,16 @@ function drawGallery(samples, filter, detail) {
     const only = at("only-class").value;
     const all = only === "" ? facts.classes.map((_, k) => k) : [Number(only)];
     const classes = all.slice(0, limit);
-    at("kind-said").textContent = kinds[kind].said;
+    at("kind-said").textContent = `${kinds[kind].said}${pictured}`;
     at("more").hidden = classes.length === all.length;
     const most = only === "" ? 10 : 60;
     const body = {
       glance: () => {
-        const easy = firstOf("ease", classes, only === "" ? 5 : 30), hard = firstOf("s", classes, only === "" ? 5 : 30);
-        return (k) => {
-          const left = easy(k), right = hard(k).filter((i) => !left.includes(i)); // a small selection has the same at both ends
-          return [make("div", { className: "sides" }, side("Easiest of both", left), side(facts.words.apart, right))];
-        };
+        const each = only === "" ? 5 : 30;
+        const low = firstOf("ease", classes, each, 0), high = firstOf("s", classes, each, 1);
+        return (k) => [make("div", { className: "sides" }, side("Easiest of both", low(k)), side(facts.words.apart, high(k)))];
       },
-      s: () => plain("s"), c: () => plain("c"), ease: () => plain("ease"),
+      s: () => plain("s", 1), c: () => plain("c"), ease: () => plain("ease"),
       near: () => {
         const pairs = Object.keys(facts.near).map(Number).filter((i) => filter.inside[i]).sort((a, b) => samples.c[a] - samples.c[b]);
         return (k) => {
@@ -69,8 +68,8 @@ function drawGallery(samples, filter, detail) {
         };
       },
     }[kind]();
-    function plain(name) {
-      const list = firstOf(name, classes, most);
+    function plain(name, cluster = null) {
+      const list = firstOf(name, classes, most, cluster);
       return (k) => [list(k).length ? thumbs(samples, list(k), detail.open, { tabbable: false }) : nothing()];
     }
     const focused = [...strips.querySelectorAll(".thumb")].indexOf(document.activeElement);
@@ -94,7 +93,7 @@ function drawGallery(samples, filter, detail) {
     input.addEventListener("change", () => { kind = name; draw(); });
     at("kinds").append(make("label", {}, input, title));
   }
-  at("only-class").append(make("option", { value: "" }, "all"), ...facts.classes.map((name, k) => make("option", { value: k }, name.slice(0, 60))));
+  at("only-class").append(make("option", { value: "" }, "all"), ...facts.classes.map((name, k) => make("option", { value: k }, printable(name).slice(0, 60))));
   at("only-class").addEventListener("change", draw);
   at("more").addEventListener("click", () => { limit += CLASSES_FIRST; draw(); });
   strips.addEventListener("keydown", moveAmongThumbs);

@@ -46,7 +46,7 @@ function drawMap(samples, filter, detail) {
       name: k === OTHERS ? "others" : label(way.names[k]),
       x: Float32Array.from(list, (i) => samples.s[i]),
       y: Float32Array.from(list, (i) => samples.c[i]),
-      marker: { size: drawn.length > 10000 ? 4 : 7, opacity: 0.75, color: k === OTHERS ? meant("out") : way.colours ? meant(way.colours[k]) : colourAt(k), symbol: symbolAt(k), line: { width: 0 } },
+      marker: { size: facts.density || drawn.length > 10000 ? 4 : 7, opacity: facts.density ? 0.5 : 0.75, color: k === OTHERS ? meant("out") : way.colours ? meant(way.colours[k]) : colourAt(k), symbol: symbolAt(k), line: { width: 0 } },
       hoverinfo: "none",
       legendrank: k === OTHERS ? way.names.length : k,
     }));
@@ -75,11 +75,11 @@ function drawMap(samples, filter, detail) {
     if (i !== undefined) showHover(samples, hover, i, event.event);
   });
   plot.on("plotly_unhover", () => { hover.hidden = true; });
+  const rectangle = connectRectangle(plot, filter, dragged, redraw);
   plot.on("plotly_click", (event) => {
     const i = sampleAt(event);
-    if (i !== undefined) detail.open(i, [i]);
+    if (i !== undefined && !rectangle.drawn) detail.open(i, [i]);
   });
-  connectRectangle(plot, filter, dragged, redraw);
 }
 
 const padded = ([low, high]) => [low - 0.04 * (high - low || 1), high + 0.04 * (high - low || 1)];
@@ -139,6 +139,7 @@ function connectRectangle(plot, filter, dragged, redraw) {
     Object.assign(box.style, { left: `${left}px`, top: `${top}px`, width: `${Math.max(0, right - left)}px`, height: `${Math.max(0, bottom - top)}px` });
   }
 
+  const state = { drawn: false }; // whether the pointer that is down, or was last, has drawn: then it did not click
   let start = null, asked = null, waiting = 0;
   const point = (event) => {
     const [x, y] = axes(), inner = plot.getBoundingClientRect();
@@ -146,6 +147,7 @@ function connectRectangle(plot, filter, dragged, redraw) {
     return [within(event.clientX - inner.left - x._offset, x._length), within(event.clientY - inner.top - y._offset, y._length)];
   };
   plot.addEventListener("pointerdown", (event) => {
+    state.drawn = false;
     if (dragged() !== "select" || event.button !== 0 || !event.target.closest(".nsewdrag")) return;
     start = point(event);
   }, true);
@@ -153,6 +155,7 @@ function connectRectangle(plot, filter, dragged, redraw) {
     if (!start) return;
     const here = point(event);
     if (Math.abs(here[0] - start[0]) < 4 && Math.abs(here[1] - start[1]) < 4) return;
+    state.drawn = true;
     at("hover").hidden = true;
     const [x, y] = axes();
     const across = [start[0], here[0]].sort((a, b) => a - b).map((pixel) => x.p2d(pixel));
@@ -171,4 +174,5 @@ function connectRectangle(plot, filter, dragged, redraw) {
   filter.listeners.push(place);
   plot.on("plotly_afterplot", place);
   plot.on("plotly_relayout", place);
+  return state;
 }

@@ -30,6 +30,7 @@ async function loadSamples() {
     asRows: texts !== null,
     text: (i) => (texts && looks[i] >= 0 ? texts[looks[i]] : null),
     hasLook: (i) => looks[i] >= 0 || Boolean(served.image),
+    looks: served.image ? rows : (columns.shown ?? []).length,
     marked: served.marks ? new Uint8Array(rows) : null,
     className: (i) => facts.classes[columns.label[i]],
     groupName: (i) => (columns.group ? facts.groups[columns.group[i]] : null),

@@ -54,6 +54,8 @@ function make(tag, options = {}, ...children) {
   return element;
 }
 
-const named = (text) => make("bdi", { className: "name", title: text }, text);
+// A mark in place of what does not print, such as marks of direction; as tcsl.text.printable.
+const printable = (text) => String(text).replace(/(?! )[\p{C}\p{Z}]/gu, "\ufffd");
+const named = (text) => make("bdi", { className: "name", title: printable(text) }, printable(text));
 const count = (value) => value.toLocaleString("en-US");
 const percent = (part, whole) => `${(whole ? (100 * part) / whole : 0).toFixed(1)} %`;

@@ -76,9 +76,9 @@ function compositions(composition, place) {
   }
 }
 
-function accuracies({ parts, titles, kind }, place) {
+function accuracies({ parts, titles, kind, by_unit }, place) {
   const known = parts.filter((part) => part.after).slice(0, 60);
-  const said = `With 95 % intervals of Wilson. ${kind === "classes" ? "Groups are not known; these are the classes." : ""}`;
+  const said = `With 95 % intervals of Wilson${by_unit ? "; samples of one unit count as what they tell together" : ""}. ${kind === "classes" ? "Groups are not known; these are the classes." : ""}`;
   const cell = (one) => (one ? `${(100 * one.value).toFixed(1)} [${(100 * one.low).toFixed(1)}, ${(100 * one.high).toFixed(1)}]` : "");
   const { holder, chart } = figure(kind === "groups" ? "Accuracy of every group, before and after" : "Accuracy of every class, before and after", said, {
     heading: "h3",
