@@ -175,8 +175,11 @@ def verdict():
     for row in record["rows"]:
         low, high = clopper_pearson(row["found"], row["runs"])
         share = f"{100 * row['found'] / row['runs']:.0f} % [{100 * low:.1f}, {100 * high:.1f}]"
-        kind, _, classes = row["data"].rpartition("-")
-        named = f"rows, {classes} classes, {kind.replace('-', ' ')}" if kind else f"digits, alpha {classes}"
+        kind, _, number = row["data"].rpartition("-")
+        if kind in ("", "alike"):
+            named = f"digits, alpha {number}" + (", held out like the training set" if kind else "")
+        else:
+            named = f"rows, {number} classes, {kind.replace('-', ' ')}"
         rows.append([named, str(row["runs"]), str(row["found"]), share])
     made = "; ".join(sorted({each for row in record["rows"] for each in row["made with"]}))
     header = ["data", "runs", 'say "shortcut"', "share [exact 95 %]"]

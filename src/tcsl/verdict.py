@@ -136,7 +136,8 @@ def judge(
     if p_gained <= LEVEL < p:
         told += (
             "; but at the same confidence the coreset's model departs from plain training as much where that is right, "
-            "as with wrong labels or classes that overlap"
+            "as with wrong labels or classes that overlap, or as chance has it where few held-out samples contradict a "
+            "shortcut: more of those would tell"
         )
     title = "There is a shortcut" if p <= LEVEL else "No shortcut found"
     return replace(tested, found=p <= LEVEL, sentence=f"{title}: {told} ({said_of_p(p)})", p=p)
