@@ -22,6 +22,7 @@ from tcsl.export.fiftyone import export_fiftyone
 from tcsl.export.hub import export_hub
 from tcsl.export.marked import mark, marks, open_marked
 from tcsl.export.sheet import export_sheet
+from tcsl.report.marks import Change, change_marks
 from tcsl.scores import Coreset, Scores
 
 RNG = np.random.default_rng(0)
@@ -421,3 +422,20 @@ def test_members_of_shards_have_endings_by_their_content(tmp_path):
     settings = resolve(dataset=str(tmp_path / "train-0.tar"))
     export_fiftyone(mark(marks(kept, None, class_names="ab", only="coreset"), settings), tmp_path / "fo")
     assert [one["filepath"] for one in documents(tmp_path / "fo")[1]] == ["data/0.jpg", "data/1.png", "data/2.webp"]
+
+
+def test_what_somebody_marked_comes_along(made, tmp_path):
+    run = shutil.copytree(made / "run", tmp_path / "run")
+    scores = Scores.load(run / "scores.parquet")
+    change_marks(run, scores, Change({"wrong label": [3], "": [5]}))
+    table = open_marked(run).table
+    assert dict(table.filter("marked")["id", "note"].rows()) == {scores.ids[3]: "wrong label", scores.ids[5]: ""}
+    assert table["note"].null_count() == table["marked"].null_count() == 0
+    assert table.drop("marked", "note").equals(open_marked(made / "run").table)
+    export_fiftyone(open_marked(run), tmp_path / "fo")
+    found = json.loads((tmp_path / "fo" / "samples.json").read_text())["samples"]
+    assert {one["tcsl_id"] for one in found if "marked" in one["tags"]} == {scores.ids[3], scores.ids[5]}
+    export_sheet(open_marked(run), tmp_path / "sheet.csv")
+    with (tmp_path / "sheet.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["note"] for row in rows if row["marked"] == "true"] == ["wrong label", ""]

@@ -35,17 +35,20 @@ def export(
     ] = None,
     hub: Annotated[
         Path | None,
-        typer.Option(help="A Hugging Face dataset on disk: image, label, id, scores and marks.", show_default=False),
+        typer.Option(
+            help="A Hugging Face dataset on disk: image, label, id, scores, and what tcsl explore marked.",
+            show_default=False,
+        ),
     ] = None,
     fiftyone: Annotated[
         Path | None,
-        typer.Option(help="A FiftyOne dataset on disk, with tags g_high and coreset.", show_default=False),
+        typer.Option(help="A FiftyOne dataset on disk, with tags g_high, coreset and marked.", show_default=False),
     ] = None,
     csv: Annotated[
         Path | None,
         typer.Option(
-            help="A sheet: id, label, scores, marks, file:// link; an apostrophe goes before text that begins with "
-            "= + - @ or a tab.",
+            help="A sheet: id, label, scores, what tcsl explore marked, file:// link; an apostrophe goes before text "
+            "that begins with = + - @ or a tab.",
             show_default=False,
         ),
     ] = None,
@@ -58,7 +61,7 @@ def export(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Of --hub, --fiftyone and --csv: coreset, or all training samples with their marks. By default "
+            help="Of --hub, --fiftyone and --csv: coreset, or all training samples. By default "
             "coreset for --hub, all for the others.",
             show_default=False,
         ),
@@ -75,7 +78,7 @@ def export(
         Path | None, typer.Option(help="Another coreset.parquet of the same data.", show_default=False)
     ] = None,
 ) -> None:
-    """Write a run's coreset, scores or marked samples in other forms.
+    """Write a run's coreset, scores or samples in other forms.
 
     Example: tcsl export runs/mine --table kept.csv --links kept/
 

@@ -29,8 +29,8 @@ _VERSION = "1.0.0"  # of FiftyOne; a later one brings what it reads up to date, 
 def export_fiftyone(samples: Marked, folder: Path | str, *, images: ImageFiles = "copy") -> None:
     """Write the samples so that `fiftyone.Dataset.from_dir` opens them; the package itself is not needed here.
 
-    A sample has its class as `ground_truth`, the tags `g_high` and `coreset` where they apply, `tcsl_s`, `tcsl_c`, and
-    its id as `tcsl_id`: FiftyOne's `id` is one of its own.
+    A sample has its class as `ground_truth`, the tags `g_high`, `coreset` and `marked` where they apply, `tcsl_s`,
+    `tcsl_c`, and its id as `tcsl_id`: FiftyOne's `id` is one of its own.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _where_they_lie(source: Manifest) -> Callable[[int, Path], str]:
 def _sample(row: Mapping[str, Any], path: str, fingerprint: str) -> dict[str, Any]:
     """Return the document of a sample; the same data have the same ids in every export."""
     name = hashlib.sha256(f"{fingerprint} {row['id']}".encode()).hexdigest()
-    tags = [tag for tag, mark in (("g_high", "g_high"), ("coreset", "chosen")) if row.get(mark)]
+    tags = [tag for tag, mark in (("g_high", "g_high"), ("coreset", "chosen"), ("marked", "marked")) if row.get(mark)]
     return {
         "_id": {"$oid": name[:24]},
         "filepath": path,

@@ -15,6 +15,7 @@ from tcsl.data.columns import parse_columns
 from tcsl.data.manifest import Manifest, check_rows
 from tcsl.errors import InputError
 from tcsl.registry import DATASETS, unknown
+from tcsl.report.marks import marks_path, read_marks
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores
 from tcsl.types import AnyArray, IntArray, Progress
@@ -31,7 +32,8 @@ class Marked:
 
     Attributes
     ----------
-    table : one row a sample: id, label (the class's name), tcsl_s, tcsl_c and g_high where there are scores, chosen
+    table : one row a sample: id, label (the class's name), tcsl_s, tcsl_c and g_high where there are scores, chosen;
+        where somebody marked samples in `tcsl explore`, also marked and note
     fingerprint : of the training set that they come from
     listed : the same samples as their reader lists them; None where the data came from Python
     """
@@ -84,11 +86,22 @@ def open_marked(
     kept = stored_coreset(folder, method) if coreset is None else coreset
     scores = stored_scores(folder) if only == "all" or folder.scores_path().is_file() else None
     table = marks(kept, scores, class_names=data["class_names"], only=only)
+    if scores is not None and marks_path(folder.path).is_file():
+        table = _with_notes(table, read_marks(folder.path, scores))
     if not settings.data.name:
         return Marked(table, data["fingerprint"])
     samples = mark(table, settings, fingerprint=data["fingerprint"])
     load_training_set(folder, settings, progress)  # refuses data that have changed
     return samples
+
+
+def _with_notes(table: pl.DataFrame, notes: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with what somebody marked."""
+    import polars as pl
+
+    said = notes.select("id", "note", marked=pl.lit(True))
+    found = table.join(said, on="id", how="left", maintain_order="left")
+    return found.with_columns(pl.col("marked").fill_null(False), pl.col("note").fill_null(""))
 
 
 def stored_coreset(folder: RunFolder, method: str) -> Coreset:

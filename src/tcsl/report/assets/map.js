@@ -46,7 +46,7 @@ function drawMap(samples, filter, detail) {
       name: k === OTHERS ? "others" : label(way.names[k]),
       x: Float32Array.from(list, (i) => samples.s[i]),
       y: Float32Array.from(list, (i) => samples.c[i]),
-      marker: { size: facts.density || drawn.length > 10000 ? 4 : 7, opacity: facts.density ? 0.5 : 0.75, color: k === OTHERS ? meant("out") : way.colours ? meant(way.colours[k]) : colourAt(k), symbol: symbolAt(k), line: { width: 0 } },
+      marker: { size: facts.density ? 3 : drawn.length > 10000 ? 4 : 7, opacity: facts.density ? 0.5 : 0.75, color: k === OTHERS ? meant("out") : way.colours ? meant(way.colours[k]) : colourAt(k), symbol: symbolAt(k), line: { width: 0 } },
       hoverinfo: "none",
       legendrank: k === OTHERS ? way.names.length : k,
     }));
