@@ -95,7 +95,8 @@ class RunFolder:
         if (path / "summary.json").is_file():
             raise RunFolderError(f"{path} holds several seeds: name one of them, such as {path / 'seed-0'}")
         if not (path / "config.toml").is_file():
-            raise RunFolderError(f"{path} is not a run folder: it has no config.toml")
+            why = "it has no config.toml" if path.exists() else "there is nothing at that place"
+            raise RunFolderError(f"{path} is not a run folder: {why}")
         folder = cls(path)
         folder._check_schema()
         return folder

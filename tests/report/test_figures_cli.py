@@ -41,7 +41,7 @@ def others(tmp_path_factory):
     ("name", "message"),
     [
         ("empty", "is not a run folder: it has no config.toml"),
-        ("nowhere", "is not a run folder: it has no config.toml"),
+        ("nowhere", "is not a run folder: there is nothing at that place"),
         ("seeds", "holds several seeds: name one of them, such as"),
         ("unfinished", "is not finished: go on with the same command and --resume"),
         ("plain", "has no scores.parquet, which figures cannot do without: only a run with the method tcsl_cs"),

@@ -41,9 +41,17 @@ def how(material: Material) -> dict[str, Any]:
         "stages": stages(material.metrics),
         "command": environment["command"],
         "again": _again(material),
-        "files": [(name, what) for name, what in FILES.items() if (material.path / name).exists()],
+        "memory": "peak of the stage on the GPU" if environment["gpu"] else "highest of the process so far",
+        "files": _files(material),
         "citation": CITATION,
     }
+
+
+def _files(material: Material) -> list[tuple[str, str]]:
+    """Return what lies in the run folder, and what it is."""
+    known = [(name, what) for name, what in FILES.items() if (material.path / name).exists()]
+    others = sorted(place.name for place in material.path.glob("coreset-*.parquet"))
+    return known + [(name, "what another method keeps, as coreset.parquet (Parquet)") for name in others]
 
 
 def stages(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -72,7 +80,7 @@ def _data(material: Material) -> dict[str, Any]:
         "shape of a sample": " x ".join(map(str, data["input_shape"])),
         "classes": f"{len(data['class_names']):,}",
     }
-    return {**{name: value for name, value in shown.items() if value is not None}, **data.get("read", {})}
+    return {name: value for name, value in {**shown, **data.get("read", {})}.items() if value not in (None, {}, [])}
 
 
 def _again(material: Material) -> str | None:

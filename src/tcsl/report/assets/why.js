@@ -66,7 +66,7 @@ function compositions(composition, place) {
     grid.append(holder);
     const bars = (counts, sum, name, colour) => ({
       type: "bar", orientation: "h", name, y: shown.map((_, k) => k), x: shown.map((k) => (100 * counts[k]) / (sum || 1)), marker: { color: colour },
-      customdata: shown.map((k) => count(counts[k])), hovertemplate: `${name}: %{customdata} (%{x:.1f} %)<extra></extra>`,
+      customdata: shown.map((k) => [label(names[k], 80), count(counts[k])]), hovertemplate: `%{customdata[0]}<br>${name}: %{customdata[1]} (%{x:.1f} %)<extra></extra>`,
     });
     draw(chart, () => [bars(all, sums[0], "all", meant("before")), bars(coreset, sums[1], "coreset", meant("chosen"))], () => ({
       barmode: "group", bargap: 0.25,
@@ -89,7 +89,7 @@ function accuracies({ parts, titles, kind, by_unit }, place) {
   const bars = (when, name, colour) => ({
     type: "bar", orientation: "h", name, y: known.map((_, k) => k), x: known.map((part) => 100 * (part[when]?.value ?? 0)), marker: { color: colour },
     error_x: { type: "data", symmetric: false, array: known.map((part) => (part[when] ? 100 * (part[when].high - part[when].value) : 0)), arrayminus: known.map((part) => (part[when] ? 100 * (part[when].value - part[when].low) : 0)), color: colourOf("ink"), thickness: 1, width: 2 },
-    hovertemplate: `${name}: %{x:.1f} %<extra></extra>`,
+    customdata: known.map((part) => label(part.name, 80)), hovertemplate: `%{customdata}<br>${name}: %{x:.1f} %<extra></extra>`,
   });
   draw(chart, () => [...(titles.before ? [bars("before", `before: ${label(titles.before)}`, meant("before"))] : []), bars("after", `after: ${label(titles.after)}`, meant("after"))], () => ({
     barmode: "group", bargap: 0.3,
