@@ -180,9 +180,9 @@ def verdict():
             named = f"digits, alpha {number}" + (", held out like the training set" if kind else "")
         else:
             named = f"rows, {number} classes, {kind.replace('-', ' ')}"
-        rows.append([named, str(row["runs"]), str(row["found"]), share])
+        rows.append([named, *(str(row[count]) for count in ("runs", "found", "cannot tell")), share])
     made = "; ".join(sorted({each for row in record["rows"] for each in row["made with"]}))
-    header = ["data", "runs", 'say "shortcut"', "share [exact 95 %]"]
+    header = ["data", "runs", 'say "shortcut"', "cannot tell", '"shortcut", share [exact 95 %]']
     return table(header, rows) + f"\n\n`python benchmarks/verdict.py`; {made}."
 
 

@@ -11,8 +11,8 @@ fails and where it holds. So the coreset's model must give plain training's clas
 than where it is right, at the same confidence of plain training: van Elteren's rank test. Where that confidence says
 all that can be known, it does not. Probabilities are compared by their log-odds, which do not round to 1.
 
-The verdict is "shortcut" where both have p of at most 5 %; how often that is so, over the strength of a planted one and
-without any, is measured in docs/verdict.md.
+The verdict is "shortcut" where both have p of at most 5 %, and where only the first has, it cannot be told; how often
+that is so, over the strength of a planted one and without any, is measured in docs/verdict.md.
 """
 
 from __future__ import annotations
@@ -136,9 +136,10 @@ def judge(
     if p_gained <= LEVEL < p:
         told += (
             "; but at the same confidence the coreset's model departs from plain training as much where that is right, "
-            "as with wrong labels or classes that overlap, or as chance has it where few held-out samples contradict a "
-            "shortcut: more of those would tell"
+            "as with wrong labels, classes that overlap, or a shortcut that mostly holds in what is held out: hold out "
+            f"samples in which the suspected one fails ({said_of_p(p)})"
         )
+        return replace(tested, sentence=f"Cannot tell whether there is a shortcut: {told}", p=p)
     title = "There is a shortcut" if p <= LEVEL else "No shortcut found"
     return replace(tested, found=p <= LEVEL, sentence=f"{title}: {told} ({said_of_p(p)})", p=p)
 
