@@ -8,7 +8,12 @@ from tcsl.tables import render_stages, render_summary
 
 
 def said_of(*found):
+    return summary_lines(found)
+
+
+def summary_lines(found, **more):
     summary = {
+        **more,
         "methods": {},
         "seeds": list(range(len(found))),
         "identification": list(found),
@@ -122,3 +127,13 @@ def test_chosen_epochs_of_several_seeds():
 def test_scoring_alone_and_what_is_unknown():
     assert said_of(None) == ["training took 3.5 s", "not known: accuracy: there is no test set"]
     assert said_of(None, None)[0] == "training took 7.0 s for 2 seeds"
+
+
+def test_verdicts_of_several_seeds_are_counted_and_the_silent_ones_said():
+    def first_line(*found):
+        verdicts = [{"found": each, "sentence": f"sentence {k}"} for k, each in enumerate(found)]
+        return summary_lines([{"n": 200, "g_high": 20}] * len(found), verdicts=verdicts)[0]
+
+    assert first_line(True, False, True) == "a shortcut was found in 2 of 3 seeds"
+    assert first_line(True, None, False, None) == "a shortcut was found in 1 of 4 seeds; 2 cannot tell"
+    assert first_line(None, None) == first_line(None) == "sentence 0"

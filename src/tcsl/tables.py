@@ -171,8 +171,11 @@ def _verdict(summary: Mapping[str, Any]) -> list[str]:
     if len(verdicts) < 2:
         return [verdict["sentence"] for verdict in verdicts]
     found = sum(verdict["found"] is True for verdict in verdicts)
-    told = sum(verdict["found"] is not None for verdict in verdicts)
-    return [f"a shortcut was found in {found} of {told} seeds"] if told else [verdicts[0]["sentence"]]
+    silent = sum(verdict["found"] is None for verdict in verdicts)
+    if silent == len(verdicts):
+        return [verdicts[0]["sentence"]]
+    but = f"; {silent} cannot tell" if silent else ""
+    return [f"a shortcut was found in {found} of {len(verdicts)} seeds{but}"]
 
 
 def _notes(summary: Mapping[str, Any]) -> list[str]:
