@@ -116,15 +116,15 @@ def accuracy_by(
     """
     size = np.bincount(part, minlength=len(names))
     right = np.bincount(part, weights=correct, minlength=len(names))
-    worths = (
-        [None] * len(names)
-        if units is None
-        else [worth(correct[part == k], units[part == k]) if n else None for k, n in enumerate(size)]
-    )
-    return tuple(
-        Part(name, int(n), float(k / n) if n else None, worthy)
-        for name, n, k, worthy in zip(names, size, right, worths, strict=True)
-    )
+
+    def one(k: int, name: str) -> Part:
+        if not size[k]:
+            return Part(name, 0, None)
+        mine = part == k
+        told = None if units is None else worth(correct[mine], units[mine])
+        return Part(name, int(size[k]), float(right[k] / size[k]), told)
+
+    return tuple(one(k, name) for k, name in enumerate(names))
 
 
 def worst(parts: tuple[Part, ...]) -> float:

@@ -92,6 +92,16 @@ def wilson_of_mean(parts: Sequence[tuple[float, float]], weights: Sequence[float
     return mean - math.sqrt(below), mean + math.sqrt(above)
 
 
+def seen(share: float, n: int, worth: float | None) -> tuple[float, float]:
+    """Return k of n for an interval of a share: of the samples, or of what they are `worth` where that is told.
+
+    >>> seen(0.5, 8, None), seen(0.5, 8, 3.0)
+    ((4.0, 8), (1.5, 3.0))
+    """
+    of = worth or n
+    return share * of, of
+
+
 def worth(right: BoolArray, units: IntArray) -> float:
     """Return how many independent samples would tell a share of right ones as well as these samples of units do.
 
@@ -109,15 +119,13 @@ def worth(right: BoolArray, units: IntArray) -> float:
     (3.0, 8.0)
     """
     n, share = len(right), float(right.mean())
-    _, unit = np.unique(units, return_inverse=True)
-    sums = np.bincount(unit, right - share)
-    if len(sums) == n:
+    sums = np.bincount(np.unique(units, return_inverse=True)[1], right - share)
+    k, squares = len(sums), float((sums**2).sum())
+    if k == n:
         return float(n)
-    squares = float((sums**2).sum())
     if share in (0.0, 1.0) or squares == 0:
-        return float(len(sums))
-    # With k units the variance is their squares' sum / n^2, k / (k - 1) times.
-    k = len(sums)
+        return float(k)
+    # The variance is the sums' squares / n^2, k / (k - 1) times.
     return min(float(n), max(1.0, share * (1 - share) * n**2 * (k - 1) / (k * squares)))
 
 

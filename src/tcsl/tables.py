@@ -198,8 +198,8 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
                 f"(precision {precision}{auc})"
             )
         notes.append(text)
-        if said := caution(found["g_high"], found["n"], coresets.get("tcsl_cs", {}).get("n")):
-            notes.append(f"seed {seed}: take care: {said}")
+        if care := caution(found["g_high"], found["n"], coresets.get("tcsl_cs", {}).get("n")):
+            notes.append(f"seed {seed}: take care: {care}")
     times = [sum(stages.values()) for stages in summary["seconds"]]
     notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))
     notes += [f"not known: {what}" for what in summary["unknown"]]

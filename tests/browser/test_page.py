@@ -126,6 +126,9 @@ def test_paper_has_the_parts_open(demo, visit):
         opened = page.evaluate(parts)
         assert len(opened) == 4
         assert set(opened) == {wanted}
+    page.locator("#how details").nth(1).evaluate("part => { part.open = true; }")
+    page.evaluate("dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(parts) == [False, True, False, False]  # what a reader had opened stays so
 
 
 def test_bounds_typed_the_other_way_round_are_the_same(demo, visit):

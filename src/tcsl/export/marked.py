@@ -15,7 +15,6 @@ from tcsl.data.columns import parse_columns
 from tcsl.data.manifest import Manifest, check_rows
 from tcsl.errors import InputError
 from tcsl.registry import DATASETS, unknown
-from tcsl.report.marks import marks_path, read_marks
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores
 from tcsl.types import AnyArray, IntArray, Progress
@@ -79,6 +78,7 @@ def open_marked(
     >>> len(samples), int(samples.table["chosen"].sum()), samples.source.inputs.shape
     (200, 20, (200, 3, 8, 8))
     """
+    from tcsl.report.marks import marks_path, read_marks
     from tcsl.running import load_training_set
 
     folder = RunFolder.find(Path(run))

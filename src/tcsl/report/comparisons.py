@@ -26,7 +26,7 @@ from tcsl.report.style import (
     new_figure,
     styled,
 )
-from tcsl.statistics import wilson
+from tcsl.statistics import seen, wilson
 
 _MOST = 24  # rows of a panel
 _ROW, _BETWEEN = 0.185, 3.5  # inches; the rows that title and axis of a panel take
@@ -117,8 +117,8 @@ def accuracy_figure(
     for look, (title, values) in enumerate(known.items()):
         colour, rows = _LOOKS[look][0], np.arange(len(shown)) + offsets[look]
         for row, i in zip(rows, shown, strict=True):
-            of = (worths[title][i] if worths else None) or sizes[i]
-            ends = [100 * end for end in wilson(values[i] * of, of)]
+            worth = worths[title][i] if worths else None
+            ends = [100 * end for end in wilson(*seen(values[i], sizes[i], worth))]
             axes.plot(ends, [row, row], color=colour, linewidth=1, alpha=0.7, zorder=2)
         axes.plot(100 * values[shown], rows, **_dots(look), zorder=3, clip_on=False)
         worst = 100 * values[there].min()

@@ -127,6 +127,6 @@ def _templates() -> Any:
         autoescape=True, loader=FunctionLoader(asset), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.filters["percent"] = percent
-    made.filters["printable"] = lambda text: printable(str(text))
+    made.filters["printable"] = printable
     made.filters["said_of_p"] = said_of_p
     return made

@@ -41,7 +41,6 @@ def how(material: Material) -> dict[str, Any]:
         "stages": stages(material.metrics),
         "command": environment["command"],
         "again": _again(material),
-        "memory": "peak of the stage on the GPU" if environment["gpu"] else "highest of the process so far",
         "files": _files(material),
         "citation": CITATION,
     }

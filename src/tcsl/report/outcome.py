@@ -10,7 +10,7 @@ import numpy as np
 
 from tcsl.caution import caution
 from tcsl.report.material import Material
-from tcsl.statistics import wilson, wilson_of_mean
+from tcsl.statistics import seen, wilson, wilson_of_mean
 from tcsl.types import IntArray
 
 BEFORE, AFTER = "cb_erm", "tcsl_cs"
@@ -19,15 +19,15 @@ BEFORE, AFTER = "cb_erm", "tcsl_cs"
 def outcome(material: Material) -> dict[str, Any]:
     """Return verdict, G_high and accuracies before and after; what is not known is None, and `unknown` says why."""
     result = material.result
-    found = result["identification"]
+    found, kept = result["identification"], int(material.chosen.sum())
     return {
         "verdict": result.get("verdict"),
         "n": found["n"],
         "g_high": found["g_high"],
         "truth": found if "minority" in found else None,
-        "coreset": int(material.chosen.sum()),
+        "coreset": kept,
         "accuracy": _accuracy(material),
-        "caution": caution(found["g_high"], found["n"], int(material.chosen.sum())),
+        "caution": caution(found["g_high"], found["n"], kept),
         "unknown": _unknown(material),
     }
 
@@ -59,9 +59,7 @@ def measured_mean(value: float, parts: Sequence[Mapping[str, Any]], weights: Seq
 
 
 def _seen(part: Mapping[str, Any]) -> tuple[float, float]:
-    """Return k of n for an interval: of the samples, or of as many independent ones as they are worth."""
-    n = part.get("worth") or part["n"]
-    return part["accuracy"] * n, n
+    return seen(part["accuracy"], part["n"], part.get("worth"))
 
 
 def _accuracy(material: Material) -> dict[str, Any] | None:

@@ -9,10 +9,13 @@ const gallery = drawGallery(samples, filter, detail);
 await loadCharts();
 drawMap(samples, filter, detail);
 drawWhy();
-// Paper has nothing to open.
-for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
-  addEventListener(event, () => { for (const part of document.querySelectorAll("#how details")) part.open = open; });
-}
+// Paper has nothing to open. What a reader had opened stays so.
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("#how details:not([open])")];
+  for (const part of closed) part.open = true;
+});
+addEventListener("afterprint", () => { for (const part of closed) part.open = false; });
 window.tcsl = { facts, served, samples, filter, detail, gallery };
 document.documentElement.dataset.ready = "yes";
 document.dispatchEvent(new CustomEvent("tcsl:ready"));
