@@ -11,7 +11,7 @@ from tcsl.data.dataset import Splits, make_dataset
 from tcsl.data.digits import load
 from tcsl.data.groups import make_groups
 from tcsl.seeds import generator
-from tcsl.selection.fill import select_histogram
+from tcsl.selection.fill import select_histogram, select_weighted
 from tcsl.selection.quota import level, quota
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
@@ -79,6 +79,34 @@ def random_fill(case):
     return np.r_[high, case.rng.choice(np.flatnonzero(~case.g_high), total - len(high), replace=False)]
 
 
+def as_many_easy(case):
+    """What G_high leaves of the quota, as equally among the classes as can be, whatever they have in G_high."""
+    labels, high, low = case.labels, np.flatnonzero(case.g_high), np.flatnonzero(~case.g_high)
+    total = quota(case.settings.ratio, len(labels))
+    if len(high) >= total:
+        return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, labels, case.settings, seed=0)
+    there = np.bincount(labels[low], minlength=labels.max() + 1)
+    wanted = level(total - len(high), np.zeros_like(there), there)
+    return np.concatenate([high, *(spread(case, low[labels[low] == k], count) for k, count in enumerate(wanted))])
+
+
+def equal_cells(case):
+    """Of each class as many from G_high, drawn by TCSL_s, as from G_low, where they suffice."""
+    cell = 2 * case.labels + case.g_high
+    sizes = np.bincount(cell, minlength=2 * case.labels.max() + 2)
+    wanted = level(quota(case.settings.ratio, len(cell)), np.zeros_like(sizes), sizes)
+    parts = []
+    for k, count in enumerate(wanted):
+        mine = np.flatnonzero(cell == k)
+        by_tcsl_s = mine[select_weighted(case.tcsl_s[mine], count, rng=case.rng)]
+        parts.append(by_tcsl_s if k % 2 else spread(case, mine, count))
+    return np.concatenate(parts)
+
+
+def spread(case, rows, count):
+    return rows[select_histogram(case.tcsl_c[rows], count, bins=50, rng=case.rng)] if count else rows[:0]
+
+
 def matched(k):
     """For each class, k times as many of G_low as G_high has; the ratio follows."""
 
@@ -87,9 +115,7 @@ def matched(k):
         for label in np.unique(case.labels):
             mine = case.labels == label
             low = np.flatnonzero(mine & ~case.g_high)
-            count = min(len(low), k * int((mine & case.g_high).sum()))
-            if count:
-                parts.append(low[select_histogram(case.tcsl_c[low], count, bins=50, rng=case.rng)])
+            parts.append(spread(case, low, min(len(low), k * int((mine & case.g_high).sum()))))
         return np.concatenate(parts)
 
     return choose
@@ -141,7 +167,7 @@ SCORING = {
     "T_s = 1": Trial("stage 1", {"score.biased_epochs": 1}),
     "T_s = 2": Trial("stage 1", {"score.biased_epochs": 2}),
     "T_s = 3": Trial("stage 1", {"score.biased_epochs": 3}),
-    "T_s = 6": Trial("stage 1", {"score.biased_epochs": 6}),
+    "T_s = 4": Trial("stage 1", {"score.biased_epochs": 4}),
     "T_s = 8": Trial("stage 1", {"score.biased_epochs": 8}),
     "T_s = 16": Trial("stage 1", {"score.biased_epochs": 16}),
     "T_c = 4": Trial("stage 2", {"score.core_epochs": 4}),
@@ -149,6 +175,7 @@ SCORING = {
     "T_c = 20": Trial("stage 2", {"score.core_epochs": 20}),
     "no correction": Trial("stage 2", {"score.correction": 0.0}),
     "correction 0.5": Trial("stage 2", {"score.correction": 0.5}),
+    "correction 1.5": Trial("stage 2", {"score.correction": 1.5}),
     "scores of 3 runs": Trial("both", runs=3),
     "scores of 3 runs, T_c = 10": Trial("both", {"score.core_epochs": 10}, runs=3),
 }
@@ -161,11 +188,13 @@ CLUSTERING = {
     "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
     "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
 }
-LONGER = {name: SCORING[name] for name in ("T_s = 6", "T_s = 8", "T_s = 16")}
+LONGER = {name: SCORING[name] for name in ("T_s = 4", "T_s = 8", "T_s = 16")}
 LATE = LONGER | {"one clustering a class": CLUSTERING["one clustering a class"]}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
     "over all classes at once": Trial("filling", {"select.fill": "global"}),
+    "as many easy ones in each class": Trial("filling", choose=as_many_easy),
+    "label x G_high equal": Trial("filling", choose=equal_cells),
     "lowest TCSL_c": Trial("filling", {"select.tau": 0.0}),
     "lowest TCSL_c, by the classes' shares": Trial("filling", {"select.tau": 0.0, "select.fill": "class"}),
     "lowest TCSL_c, over all classes at once": Trial("filling", {"select.tau": 0.0, "select.fill": "global"}),
@@ -175,6 +204,8 @@ FILLING = {
 RATIO = {
     "r = 0.1": Trial("ratio", {"select.ratio": 0.1}),
     "r = 0.1, by the classes' shares": Trial("ratio", {"select.ratio": 0.1, "select.fill": "class"}),
+    "r = 0.1, as many easy ones in each class": Trial("ratio", {"select.ratio": 0.1}, choose=as_many_easy),
+    "r = 0.1, label x G_high equal": Trial("ratio", {"select.ratio": 0.1}, choose=equal_cells),
     "r = 0.3": Trial("ratio", {"select.ratio": 0.3}),
     "r = 0.4": Trial("ratio", {"select.ratio": 0.4, "select.tau": 0.5}),
     "r = 0.4, lowest TCSL_c": Trial("ratio", {"select.ratio": 0.4}),
