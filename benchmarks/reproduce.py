@@ -32,6 +32,7 @@ from tcsl.scores import Coreset
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random, select_rgbal
+from tcsl.selection.quota import number, said
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
@@ -97,7 +98,7 @@ class Campaign:
         schedule = f"T{epochs or self.epochs}-{self.options.augment}"
         if self.options.model == "average" and not kind.startswith(("scores", "core")):
             schedule += "-average"
-        return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{ratio:g}'}-s{seed}"
+        return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{said(ratio)}'}-s{seed}"
 
     def job(self, settings, epochs):
         return Job(self.feed, settings, settings.train.net, report=epochs.append)
@@ -234,9 +235,9 @@ class Campaign:
             indices = chosen.indices
             found = identification(tcsl_s_of(scores["curves"]), chosen.g_high, data.groups.minority)
         elif method == "random":
-            indices = select_random(len(data), ratio=ratio, rng=generator(seed, "random"))
+            indices = select_random(len(data), ratio=number(ratio), rng=generator(seed, "random"))
         elif method == "rgbal":
-            indices = select_rgbal(data.groups.minority, ratio=ratio, rng=generator(seed, "rgbal"))
+            indices = select_rgbal(data.groups.minority, ratio=number(ratio), rng=generator(seed, "rgbal"))
         epochs = []
         kept = None
         if indices is not None:
@@ -255,6 +256,10 @@ class Campaign:
         return not (self.folder / f"{self.name(method, seed, ratio)}.json").exists()
 
 
+def ratio_of(word):
+    return word if word == "auto" else float(word)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", choices=("waterbirds", "cmnist"))
@@ -266,7 +271,7 @@ def main():
     parser.add_argument("--augment", default="none")
     parser.add_argument("--model", choices=("last", "average"), default="last", help="the final model's epoch")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ratios", type=float, nargs="+", default=[0.1])
+    parser.add_argument("--ratios", type=ratio_of, nargs="+", default=[0.1], help="numbers, or for TCSL-CS auto")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(USUAL))
     parser.add_argument("--jobs", type=int, default=1, help="seeds of a cell that train in turns")
     parser.add_argument("--minutes", type=float, default=float("inf"))

@@ -12,6 +12,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
+from tcsl.selection.quota import said
 from tcsl.statistics import clopper_pearson, paired
 from tcsl.tables import said_of_models
 
@@ -227,7 +228,7 @@ def reproduction(dataset):
 
 def _campaign(dataset, key, cells):
     printed = read("paper")[dataset]
-    order = sorted(cells, key=lambda cell: (cell[0] or 0, list(METHODS).index(cell[1])))
+    order = sorted(cells, key=lambda cell: (1 if cell[0] == "auto" else cell[0] or 0, list(METHODS).index(cell[1])))
     rows = []
     for ratio, method in order:
         records = cells[ratio, method]
@@ -239,7 +240,7 @@ def _campaign(dataset, key, cells):
         rows.append(
             [
                 METHODS[method],
-                "" if ratio is None else f"{ratio:g}",
+                "" if ratio is None else said(ratio),
                 _spread([r["wga"] for r in records]),
                 _spread(finer),
                 _spread(parts["average"]),

@@ -106,9 +106,16 @@ def test_a_net_can_be_registered():
     assert callable(NETS.get("small_cnn"))
 
 
-@pytest.mark.parametrize("net", ["small_cnn", "mlp", lambda classes: nn.Linear(4, classes)])
-def test_pretrained_is_for_published_nets(net):
-    with pytest.raises(InputError, match="is for nets of torchvision and timm"):
+@pytest.mark.parametrize(
+    ("net", "why"),
+    [
+        ("small_cnn", "small_cnn has no published weights"),
+        ("mlp", "mlp has no published weights"),
+        (lambda classes: nn.Linear(4, classes), "a factory loads its own weights"),
+    ],
+)
+def test_pretrained_is_for_published_nets(net, why):
+    with pytest.raises(InputError, match=f"is for nets of torchvision and timm; {why}: set train.pretrained=false"):
         build_net(net, ROWS, seed=0, pretrained=True)
 
 

@@ -132,7 +132,8 @@ def build_net(
     """
     pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
-        raise InputError("train.pretrained is for nets of torchvision and timm; a factory loads its own weights")
+        mine = "a factory loads its own weights" if callable(net) else f"{net} has no published weights"
+        raise InputError(f"train.pretrained is for nets of torchvision and timm; {mine}: set train.pretrained=false")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
