@@ -346,17 +346,24 @@ PARTS = {
 }
 
 
+def part(name):
+    if name not in PARTS:
+        raise argparse.ArgumentTypeError(f"{name!r} is no part; there are {', '.join(PARTS)}")
+    return name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=[part for part in PARTS if part != "cpu"])
+    usual = [name for name in PARTS if name != "cpu"]
+    parser.add_argument("parts", nargs="*", type=part, default=usual, help=f"{', '.join(PARTS)}; all but cpu if none")
     parser.add_argument("--root", default="", help="of the real Waterbirds, for the part disk")
     parser.add_argument("--weights", default="", help="a file for its ResNet50")
     options = parser.parse_args()
     if "disk" in options.parts and not options.root:
         parser.error("the part disk needs --root, where the real Waterbirds is")
     with settled(DeviceSettings()):
-        for part in options.parts:
-            write(f"benchmark-engine-{part}", PARTS[part](options), epochs=EPOCHS)
+        for name in options.parts:
+            write(f"benchmark-engine-{name}", PARTS[name](options), epochs=EPOCHS)
 
 
 if __name__ == "__main__":

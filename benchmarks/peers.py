@@ -33,8 +33,9 @@ from peers_arrays import (
 from serving import Worker
 
 from tcsl.evaluation import identification
-from tcsl.methods.clusters import log_odds, pca
+from tcsl.methods.clusters import pca
 from tcsl.methods.environments import irm_penalty, scale_gradient
+from tcsl.statistics import log_odds
 
 STEPS = 10_000  # of EIIL's Adam
 STARTS = 10  # of GEORGE's mixtures: what they find of the minority depends on it

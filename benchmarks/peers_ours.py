@@ -7,7 +7,7 @@ from serving import serve
 
 from tcsl.config import DeviceSettings, SelectSettings, TrainSettings
 from tcsl.data.convert import as_dataset
-from tcsl.methods.clusters import george_clusters, log_odds
+from tcsl.methods.clusters import george_clusters
 from tcsl.methods.eiil import environment_groups
 from tcsl.methods.environments import infer_environments
 from tcsl.methods.groupdro import group_dro
@@ -16,6 +16,7 @@ from tcsl.methods.lff import learning_from_failure
 from tcsl.scoring.aum import aum
 from tcsl.scoring.el2n import el2n
 from tcsl.selection.tcsl_cs import identify, tcsl_s_of
+from tcsl.statistics import log_odds
 from tcsl.training.device import choose
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit

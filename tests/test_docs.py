@@ -1,6 +1,9 @@
 """The README and the docs say what the records say, and their code runs."""
 
+import ast
+import importlib
 import json
+import os
 import re
 import runpy
 import shlex
@@ -58,6 +61,53 @@ def test_commands_in_the_readme_exist():
     words = re.findall(r"^tcsl (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert len(words) >= 7
     assert set(words) <= set(known)
+
+
+PARSE = """
+import argparse, runpy, shlex, sys
+class Parsed(Exception): pass
+parse = argparse.ArgumentParser.parse_args
+def stop(self, *args, **kwargs):
+    parse(self, *args, **kwargs)
+    raise Parsed
+argparse.ArgumentParser.parse_args = stop
+for command in sys.stdin.read().splitlines():
+    _, *sys.argv = shlex.split(command)
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except Parsed:
+        continue
+    except SystemExit:
+        print(command, file=sys.stderr)
+        raise
+"""
+
+
+def test_commands_of_benchmarks_can_be_given():
+    """Each command that the docs name is read by its script, which is stopped before it begins."""
+    text = "\n".join(page.read_text().replace("\\\n", " ") for page in PAGES)
+    commands = [c for c in re.findall(r"python benchmarks/\w+\.py[^`\n]*", text) if "..." not in c]
+    assert len(commands) >= 20
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "benchmarks")},
+        input="\n".join(commands),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "docs"])
+def test_scripts_import_what_there_is(folder):
+    missing = []
+    for script in (ROOT / folder).glob("*.py"):
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "tcsl":
+                module = importlib.import_module(node.module)
+                missing += [f"{script.name}: {name.name}" for name in node.names if not hasattr(module, name.name)]
+    assert missing == []
 
 
 def test_no_file_is_large():
