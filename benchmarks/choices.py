@@ -125,7 +125,7 @@ def one_seed(seed, name, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", choices=DATA)
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--jobs", type=int, default=2)

@@ -353,7 +353,7 @@ def part(name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = [name for name in PARTS if name != "cpu"]
     parser.add_argument("parts", nargs="*", type=part, default=usual, help=f"{', '.join(PARTS)}; all but cpu if none")
     parser.add_argument("--root", default="", help="of the real Waterbirds, for the part disk")

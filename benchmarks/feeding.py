@@ -75,7 +75,7 @@ def ours(folder, how):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=3, help="later epochs of each, alternating")
     parser.add_argument("--workers", type=int, default=2)

@@ -99,7 +99,7 @@ def compare(epochs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=7, help="of each, alternating; the first is not counted")
     epochs = parser.parse_args().epochs
     write("benchmark-loop", compare(epochs), epochs=epochs)

@@ -28,7 +28,7 @@ def settings_of(seed, method, **overrides):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("method", choices=METHODS.names())
     parser.add_argument("option")
     parser.add_argument("values", nargs="+")

@@ -261,7 +261,7 @@ def ratio_of(word):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", choices=("waterbirds", "cmnist"))
     parser.add_argument("--root", required=True)
     parser.add_argument("--weights", default="")

@@ -86,7 +86,7 @@ def measure(which, n, losses, repeats):
 def main():
     from common import write
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000, 1_000_000, 10_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
