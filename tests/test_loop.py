@@ -79,6 +79,25 @@ def test_batches_are_ceil_n_over_batch_and_cover_everything(n, size):
     assert sum(sizes) == n
     assert len(sizes) == -(-n // size)
     assert max(sizes) <= size
+    assert min(sizes) >= min(n, 2, size) or size == 2
+
+
+@pytest.mark.parametrize("left", range(1, 32))
+def test_no_batch_is_small_beside_the_others(left):
+    sizes = batch_sizes(64 + left, 32)
+    assert min(sizes) >= 8
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == left or sizes[-2] - sizes[-1] in (0, 1)
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_a_residual_net_on_small_images_learns_whatever_is_left_for_the_last_batch(left):
+    """Its last maps are 1 x 1: of a batch of two, BatchNorm would know two numbers, and weights would explode."""
+    digits = load(0, per_class=10).train
+    feed = Feed.of(as_dataset((digits.inputs[: 39 + left], digits.labels[: 39 + left])), CPU)
+    net = build_net("torchvision:resnet18", feed.data, seed=0)
+    train(feed, net=net, settings=TrainSettings(epochs=4, batch_size=13, lr=0.01))
+    assert max(float(weight.detach().abs().max()) for weight in net.parameters()) < 3
 
 
 def test_training_takes_exactly_the_steps_it_was_given():
@@ -394,6 +413,7 @@ def test_evaluation_yields_every_batch_in_order():
     ("settings", "message"),
     [
         ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"device": "meta"}, "unknown device 'meta'; use auto, cpu"),
         ({"device": "cpu", "precision": "bfloat16"}, "bfloat16 is for CUDA"),
     ],
 )

@@ -156,12 +156,14 @@ def _rows(inputs: Tensor, rows: Tensor, pinned: bool) -> Tensor:
 def batch_sizes(n: int, batch_size: int) -> list[int]:
     """Return the sizes of an epoch's ceil(n / batch) batches; the last, smaller one is never dropped.
 
-    A last batch of one sample would break BatchNorm, so there the batch before gives it a second one.
+    A last batch below a quarter of the others would pull as hard as they do, and BatchNorm knows no mean of one or two
+    samples: there the last two batches are made equal.
 
-    >>> batch_sizes(10, 4), batch_sizes(9, 4)
-    ([4, 4, 2], [4, 3, 2])
+    >>> batch_sizes(10, 4), batch_sizes(9, 4), batch_sizes(66, 32)
+    ([4, 4, 2], [4, 3, 2], [32, 17, 17])
     """
-    sizes = [batch_size] * (n // batch_size) + ([n % batch_size] if n % batch_size else [])
-    if len(sizes) > 1 and sizes[-1] == 1 and batch_size > 2:
-        sizes[-2:] = [batch_size - 1, 2]
-    return sizes
+    whole, left = divmod(n, batch_size)
+    if whole and 0 < left < max(2, batch_size / 4):
+        both = batch_size + left
+        return [batch_size] * (whole - 1) + [-(-both // 2), both // 2]
+    return [batch_size] * whole + [left] * (left > 0)
