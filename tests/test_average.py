@@ -54,6 +54,32 @@ def test_the_statistics_of_batchnorm_are_those_of_the_averaged_net():
     assert not net.training
 
 
+def test_statistics_are_the_mean_over_samples_whatever_the_batches():
+    data = make_dataset(torch.from_numpy(X), torch.from_numpy(Y))
+    feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
+    net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(3))
+    average = Average(net, feed, every=1, batch_size=15, seed=0)  # 15, 15, 10
+    average.look(1, 1)
+    average.take()
+    torch.testing.assert_close(net[1].running_mean, torch.from_numpy(X).mean(0))
+
+
+def test_a_net_that_drops_at_random_is_averaged_the_same_again_and_leaves_the_generator_alone():
+    def trained():
+        def net(classes):
+            return nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, classes))
+
+        return tcsl.train((X, Y), settings=AVERAGE, net=net).state_dict()
+
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = trained()
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    again = trained()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
 def test_stopped_and_resumed_it_has_the_same_bytes(tmp_path):
     def debias(out, resume=False, report=None):
         return tcsl.debias(

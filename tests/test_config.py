@@ -113,7 +113,8 @@ def test_what_a_command_names_beats_the_file(tmp_path):
 def test_a_stored_file_with_another_t_follows_it(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(to_toml(resolve(dataset="digits")))
-    assert "# biased_epochs = 5" in file.read_text()
+    assert "# biased_epochs = 5, or more for least_steps" in file.read_text()
+    assert "# biased_epochs = 6 " in to_toml(resolve(dataset="digits"), n=1200)
     found = resolve(file=file, overrides={"train.epochs": 200})
     assert (found.biased_epochs, found.core_epochs) == (6, 200)
 

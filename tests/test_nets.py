@@ -1,15 +1,18 @@
 """Nets: by name, by factory, and what does not fit."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import tcsl
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError
 from tcsl.registry import NETS, Registry
-from tcsl.training.nets import Normalise, build_net
+from tcsl.training.nets import Normalise, NoWeights, build_net
 
 ROWS = as_dataset((np.random.default_rng(0).normal(5, 3, (50, 4)), np.arange(50) % 2))
 IMAGES = load(0, per_class=5).train
@@ -53,9 +56,13 @@ def test_rows_and_bytes_are_standardised_and_float_images_are_not():
     seen = []
 
     class Spy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
         def forward(self, x):
             seen.append(x)
-            return x.flatten(1)[:, :2]
+            return self.scale * x.flatten(1)[:, :2]
 
     for data in (
         ROWS,
@@ -117,6 +124,50 @@ def test_a_net_can_be_registered():
 def test_pretrained_is_for_published_nets(net, why):
     with pytest.raises(InputError, match=f"is for nets of torchvision and timm; {why}: set train.pretrained=false"):
         build_net(net, ROWS, seed=0, pretrained=True)
+
+
+def breaking(classes):
+    raise OSError("no such file")
+
+
+def frozen(classes):
+    return nn.Linear(4, classes).requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (nn.Linear(4, 2), "got a module: each model needs fresh weights, so give a function that makes it"),
+        (lambda: nn.Linear(4, 2), r"the net factory, called with \d, .* failed: TypeError"),
+        (breaking, r"failed: OSError\('no such file'\)"),
+        (lambda classes: nn.Identity(), "no parameter that could be trained"),
+        (frozen, "no parameter that could be trained"),
+    ],
+)
+def test_factories_that_give_no_net(net, message):
+    with pytest.raises(InputError, match=message):
+        build_net(net, ROWS, seed=0)
+
+
+def test_a_net_that_refuses_its_inputs_by_an_assertion_is_said():
+    with pytest.raises(InputError, match="the net does not take inputs of shape"):
+        build_net("torchvision:vit_b_16", IMAGES, seed=0)
+
+
+def test_outputs_beside_the_logits_in_training_are_said():
+    class Two(nn.Linear):
+        def forward(self, x):
+            logits = super().forward(x)
+            return (logits, logits) if self.training else logits
+
+    with pytest.raises(InputError, match="the net returned tuple where logits were expected: if it has auxiliary"):
+        tcsl.train((np.zeros((4, 3)), [0, 1, 0, 1]), net=lambda classes: Two(3, classes))
+
+
+def test_an_error_about_weights_reaches_another_process():
+    error = pickle.loads(pickle.dumps(NoWeights("they cannot be had", "no network")))
+    assert (str(error), error.why) == ("they cannot be had", "no network")
+    assert str(type(error)("seed 1: they cannot be had")) == "seed 1: they cannot be had"
 
 
 def test_published_weights_that_cannot_be_had_are_said(monkeypatch, tmp_path):

@@ -1,11 +1,23 @@
 """Several trainings in turns: one at a time, in order, and the first error stops all."""
 
+import subprocess
+import sys
 import threading
+from functools import partial
 
+import numpy as np
 import pytest
+import torch
+import torchvision
+from timm.layers import DropPath
+from torch import nn
+from torchvision.ops import StochasticDepth
 
-from tcsl.config import TrainSettings
+import tcsl
+from tcsl.config import TrainSettings, resolve
 from tcsl.data.convert import as_dataset
+from tcsl.errors import RunFolderError
+from tcsl.training.engine import draws_numbers
 from tcsl.training.turns import in_turns, pass_on
 
 
@@ -23,6 +35,86 @@ def test_tasks_take_turns_in_order():
 
     assert in_turns([task(k) for k in range(3)]) == [0, 1, 2]
     assert seen == [(step, k) for step in range(3) for k in range(3)]
+
+
+def test_several_seeds_do_not_go_into_the_folder_of_one(tmp_path):
+    from tcsl.bench.seeds import run_seeds
+
+    settings = resolve(dataset="digits", overrides={"train.epochs": 1, "methods": ("cb_erm",), "device.device": "cpu"})
+    (tmp_path / "config.toml").write_text("seed = 0\n")
+    with pytest.raises(
+        RunFolderError, match="holds a run of one seed; choose another place for several seeds with --out"
+    ):
+        run_seeds(settings, [0, 1], out=tmp_path, resume=True)
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from tcsl.training.turns import in_turns, pass_on
+
+steps = [0, 0]
+
+def task(k):
+    def work():
+        while True:
+            time.sleep(0.01)
+            steps[k] += 1
+            pass_on()
+    return work
+
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    in_turns([task(0), task(1)])
+except KeyboardInterrupt:
+    before = list(steps)
+    time.sleep(0.3)
+    print("stopped" if steps == before and min(steps) else f"went on from {before} to {steps}")
+"""
+
+
+def test_ctrl_c_waits_for_every_task_to_stop():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+
+
+def by_chance(classes):
+    return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), StochasticDepth(0.5, "row"), nn.Linear(8, classes))
+
+
+def test_nets_that_draw_numbers_give_the_same_bytes_in_turns_and_change_between_epochs():
+    data = (np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2)
+    seen = []
+
+    def one(seed):
+        settings = {"train.epochs": 3, "train.batch_size": 8, "device.device": "cpu", "seed": seed}
+        net = tcsl.train(data, net=by_chance, settings=settings, report=lambda epoch: seen.append(seed))
+        return net.state_dict()
+
+    alone = [one(seed) for seed in range(2)]
+    seen.clear()
+    together = in_turns([partial(one, seed) for seed in range(2)])
+    assert sorted(seen) != seen
+    for first, second in zip(alone, together, strict=True):
+        assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Dropout(0.1),
+        StochasticDepth(0.1, "row"),
+        nn.MultiheadAttention(4, 2, dropout=0.1),
+        nn.LSTM(2, 2, 2, dropout=0.1),
+        nn.RReLU(),
+        nn.FractionalMaxPool2d(2, output_size=2),
+        DropPath(0.1),
+        torchvision.models.swin_t(),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_what_draws_numbers_is_known(module):
+    assert draws_numbers(module)
+    assert not draws_numbers(nn.Sequential(nn.Dropout(0.0), StochasticDepth(0.0, "row"), nn.MultiheadAttention(4, 2)))
 
 
 def test_a_task_that_ends_early_leaves_the_turns_to_the_others():
@@ -76,7 +168,6 @@ def test_without_others_passing_on_does_nothing():
 
 def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
     from tcsl.bench.seeds import _run_in_turns, _run_one, run_seeds
-    from tcsl.config import resolve
 
     settings = resolve(
         dataset="digits", overrides={"train.epochs": 2, "data.options.per_class": 12, "methods": ["cb_erm"]}
@@ -95,7 +186,6 @@ def test_seeds_in_turns_end_as_they_do_in_processes(tmp_path):
 
 def test_an_error_in_turns_names_its_seed(tmp_path):
     from tcsl.bench.seeds import _run_in_turns, _run_one
-    from tcsl.config import resolve
     from tcsl.errors import InputError
 
     settings = resolve(dataset="digits", overrides={"data.options.per_class": 1000})

@@ -405,14 +405,18 @@ def describe(name: str) -> str:
     return ""
 
 
-def to_toml(settings: Settings) -> str:
-    """Return the settings as TOML with one comment a setting; what `config.toml` in a run holds.
+def to_toml(settings: Settings, *, n: int | None = None) -> str:
+    """Return the settings as TOML with one comment a setting; what `config.toml` in a run on n training samples holds.
 
     T_s and T_c that follow from T are shown in comments, so that the file with another T still follows it.
     """
     lines: list[str] = []
     section = told = None
-    derived = {"score.biased_epochs": settings.biased_epochs, "score.core_epochs": settings.core_epochs}
+    if n is not None:
+        biased_epochs = f"{settings.biased_epochs_on(n)}"
+    else:
+        biased_epochs = f"{settings.biased_epochs}" + ", or more for least_steps" * (settings.score.least_steps > 1)
+    derived = {"score.biased_epochs": biased_epochs, "score.core_epochs": settings.core_epochs}
     for name, value in flatten(settings.model_dump(mode="json")).items():
         *head, last = name.split(".")
         if head != section and head:

@@ -55,6 +55,8 @@ def run_seeds(
     from tcsl.training.device import choose
 
     folders = {seed: out / f"seed-{seed}" for seed in seeds}
+    if (out / "config.toml").exists():
+        raise RunFolderError(f"{out} holds a run of one seed; choose another place for several seeds with --out")
     if not resume:
         for folder in folders.values():
             if folder.exists():

@@ -77,12 +77,16 @@ class Average(Watch):
         if not norms:
             return
         kept = [norm.momentum for norm in norms]
+        self._net.eval()  # as it will be used: nothing is dropped at random
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None  # the mean over all batches
+            norm.train()
         order = torch.from_numpy(generator(self._seed, "average").permutation(len(self._feed)))
-        self._net.train()
+        seen = 0
         for batch in self._feed.batches(order, batch_sizes(len(self._feed), self._batch_size)):
+            seen += len(batch.indices)
+            for norm in norms:
+                norm.momentum = len(batch.indices) / seen  # the mean over all samples
             self._feed.hardware.logits(self._net, batch.inputs)
         self._net.eval()
         for norm, momentum in zip(norms, kept, strict=True):

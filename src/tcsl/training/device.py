@@ -31,7 +31,12 @@ class Hardware:
         """Run a forward pass in the precision of this hardware; the logits are float32."""
         context = torch.autocast(self.device.type, dtype=torch.bfloat16) if self.bfloat16 else nullcontext()
         with context:
-            logits: Tensor = net(*inputs)
+            logits = net(*inputs)
+        if not isinstance(logits, Tensor):
+            raise InputError(
+                f"the net returned {type(logits).__name__} where logits were expected: if it has auxiliary outputs in "
+                "training, turn them off"
+            )
         return logits.float()
 
     def place(self, net: nn.Module) -> nn.Module:
@@ -60,7 +65,9 @@ def choose(settings: DeviceSettings) -> Hardware:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:1 or mps") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda", "mps"):
+        raise InputError(f"unknown device {name!r}; use auto, cpu, cuda, cuda:1 or mps")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device {name!r} was asked for, but torch sees no CUDA GPU; use --device cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

@@ -31,8 +31,9 @@ _WARM_UP = 3  # steps of each batch size before it is captured: libraries set th
 def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
     """Return how this training is run: plain, captured or compiled.
 
-    Plain where inputs are streamed, and for nets that draw random numbers, whose generator a graph would freeze. What
-    a net of the caller's does cannot be known: it is run plainly unless `device.engine` says otherwise.
+    Plain where inputs are streamed, and for nets that draw random numbers, which a graph would draw otherwise than
+    plain steps do. What a net of the caller's does cannot be known: it is run plainly unless `device.engine` says
+    otherwise.
     """
     hardware = feed.hardware
     if hardware.device.type != "cuda" or not feed.resident or any(map(_drops, net.modules())):
@@ -67,9 +68,13 @@ def draws_numbers(net: nn.Module) -> bool:
 
 
 def _drops(module: nn.Module) -> bool:
-    """Tell whether a module is some dropout with a chance to drop."""
-    chance = getattr(module, "p", getattr(module, "drop_prob", 0.0))
-    return "drop" in type(module).__name__.lower() and bool(chance)
+    """Tell whether a module is some dropout with a chance to drop, or draws numbers otherwise."""
+    if isinstance(module, nn.RReLU | nn.FractionalMaxPool2d | nn.FractionalMaxPool3d):
+        return True
+    name = type(module).__name__.lower()
+    words = ["drop_prob", "dropout", "attention_dropout", "prob"] + ["p"] * ("drop" in name or "stochastic" in name)
+    chances = (getattr(module, word, 0.0) for word in words)
+    return any(isinstance(chance, int | float) and chance > 0 for chance in chances)
 
 
 @dataclass

@@ -151,7 +151,7 @@ def fit(
             values = losses.recorded.detach() if measure is None else measure(logits.detach(), batch)
             recorder.record(clock, index, values)
 
-    # Nets that draw random numbers share one generator: their epochs are not interleaved with others'.
+    # Nets that draw random numbers share one generator, seeded anew each epoch: they pass on between epochs only.
     interleaved = not draws_numbers(net)
     captured = None if engine == "plain" else Captured(train_step, feed, stage=stage)
 
@@ -180,6 +180,7 @@ def fit(
             net.train()
             torch.manual_seed(stream)  # for nets that draw random numbers
             run_steps(visited, batches)
+            pass_on()
             step += len(batches)
             whole = len(batches) == len(sizes)
             if recorder is not None and record == "evaluation" and whole:

@@ -134,17 +134,32 @@ def build_net(
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
         mine = "a factory loads its own weights" if callable(net) else f"{net} has no published weights"
         raise InputError(f"train.pretrained is for nets of torchvision and timm; {mine}: set train.pretrained=false")
+    if isinstance(net, nn.Module):
+        raise InputError(
+            "net must be a name or a factory from the number of classes to a module, got a module: each model needs "
+            "fresh weights, so give a function that makes it"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
-        module = net(data.num_classes) if callable(net) else _by_name(net, data, pretrained)
-    if not isinstance(module, nn.Module):
-        raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
+        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     _check_output(model, data)
     if weights:
         _load_weights(module, Path(weights), may_differ=_last_layer(model, data))
     return model
+
+
+def _from_factory(make: NetFactory, classes: int) -> nn.Module:
+    try:
+        module = make(classes)
+    except Exception as error:
+        raise InputError(f"the net factory, called with {classes}, the number of classes, failed: {error!r}") from error
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the net factory must return a torch.nn.Module, got {type(module).__name__}")
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise InputError("the net that the factory made has no parameter that could be trained")
+    return module
 
 
 def settled_name(name: str, shape: tuple[int, ...]) -> str:
@@ -248,8 +263,8 @@ def _load_weights(module: nn.Module, path: Path, *, may_differ: nn.Module | None
 class NoWeights(InputError):
     """A net whose published weights cannot be had, and why."""
 
-    def __init__(self, message: str, why: str) -> None:
-        """Take the whole message, and what the library said."""
+    def __init__(self, message: str, why: str = "") -> None:
+        """Take the whole message, and what the library said; another process makes it anew of the message alone."""
         super().__init__(message)
         self.why = why
 
@@ -307,7 +322,7 @@ def _check_output(model: nn.Module, data: Dataset) -> None:
     try:
         with torch.inference_mode():
             out = model(data.inputs[:2])
-    except (RuntimeError, ValueError, TypeError) as error:
+    except Exception as error:
         raise InputError(
             f"the net does not take inputs of shape {tuple(data.inputs.shape[1:])} from {data.name}: {error}"
         ) from None

@@ -79,21 +79,24 @@ def in_turns(tasks: Sequence[Callable[[], T]]) -> list[T]:
             errors.append(error)
         finally:
             turns.leave(k, failed=failed)
+            ended[k].set()
 
-    threads = [threading.Thread(target=work, args=(k, task), daemon=True) for k, task in enumerate(tasks)]
+    # Events and not join: a join that Ctrl-C interrupts takes its thread for ended.
+    ended = [threading.Event() for _ in tasks]
+    begun: list[threading.Event] = []
     try:
         with torch.random.fork_rng():  # each training restores what it found, but not in the order of a stack
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            for k, task in enumerate(tasks):
+                threading.Thread(target=work, args=(k, task), daemon=True).start()
+                begun.append(ended[k])
+            for event in begun:
+                event.wait()
     finally:
         with turns.changed:
             turns.stopped = True
             turns.changed.notify_all()
-        for thread in threads:
-            if thread.is_alive():
-                thread.join()
+        for event in begun:
+            event.wait()
     if errors:
         raise errors[0]
     return [results[k] for k in range(len(tasks))]
