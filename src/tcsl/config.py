@@ -263,16 +263,18 @@ def resolve(
     *,
     profile: str | None = None,
     dataset: str = "",
+    base: Mapping[str, Any] | None = None,
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Put the settings together; `overrides` has dotted names. A profile or a dataset named here beats the file's.
+    """Put the settings together: `base`, then the file, then `overrides`, all but the file with dotted names.
+
+    A profile or a dataset named here beats theirs.
 
     >>> resolve(profile="paper", dataset="digits", overrides={"train.epochs": 20}).biased_epochs
     2
     """
-    layers = [_read_toml(file)] if file is not None else []
-    layers.append(_nested(overrides or {}))
+    layers = [_nested(base or {}), *([_read_toml(file)] if file is not None else []), _nested(overrides or {})]
     named: dict[str, Any] = {}
     for layer in layers:
         named["profile"] = layer.get("profile", named.get("profile", "default"))
@@ -295,6 +297,16 @@ def resolve(
         raise InputError(_explain(error, file)) from None
     check_ratio(settings.select.ratio)
     return _with_method_presets(settings, TrainSettings.model_validate(preset.get("train", {})))
+
+
+def select_beyond_profile(settings: Settings) -> dict[str, Scalar]:
+    """Return what a dataset's preset or the user set of `select` beside the profile.
+
+    >>> select_beyond_profile(resolve(profile="paper", dataset="digits", overrides={"select.bins": 10}))
+    {'ratio': 0.2, 'bins': 10}
+    """
+    usual = Settings(profile=settings.profile).select
+    return {name: value for name, value in settings.select if value != getattr(usual, name)}
 
 
 def _with_method_presets(settings: Settings, usual: TrainSettings) -> Settings:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from torch import Tensor, nn
 
-from tcsl.config import Settings, TrainSettings
+from tcsl.config import Settings, TrainSettings, select_beyond_profile
 from tcsl.data.dataset import Dataset
 from tcsl.errors import RunFolderError
 from tcsl.runs import RunFolder
@@ -120,6 +120,7 @@ def score_stages(job: Job, *, gce: float = 0.0) -> Scores:
         "fingerprint": data.fingerprint,
         "class_names": list(data.class_names),
         "profile": settings.profile,
+        "select": select_beyond_profile(settings),
         "seed": seed,
     }
     scores = Scores(data.ids, data.numpy_labels, tcsl_s, tables["tcsl_c"].numpy(), g_high, curves, facts)
