@@ -335,3 +335,22 @@ def test_the_module_has_what_it_lists_and_no_more():
         _ = tcsl.debais
     assert issubclass(InputError, TcslError)
     assert issubclass(InputError, ValueError)
+
+
+@pytest.mark.parametrize("methods", ["cb_erm", []])
+def test_methods_are_a_list_of_some(methods):
+    with pytest.raises(InputError, match="give a list of names, such as"):
+        tcsl.debias(([[0.0], [1.0]], [0, 1]), methods=methods)
+
+
+def test_a_run_without_tcsl_cs_says_so(tmp_path):
+    data = (np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2)
+    run = tcsl.debias(data, methods=["cb_erm"], settings={"train.epochs": 1}, out=tmp_path / "run")
+    for name in ("model", "coreset", "scores"):
+        with pytest.raises(InputError, match="the run has no TCSL-CS, only cb_erm: name tcsl_cs among its methods"):
+            getattr(run, name)
+
+
+def test_a_coreset_that_is_none_is_said():
+    with pytest.raises(InputError, match=r"coreset must be what tcsl\.select or a run gives, got list"):
+        tcsl.train(([[0.0], [1.0]], [0, 1]), coreset=[1, 0])

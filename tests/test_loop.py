@@ -284,6 +284,22 @@ def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state
     assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lr": 1e30}, r"train.lr is 1e\+30; 0.01 is a good next try\), in a new"),
+        ({"lr": 0.01, "weight_decay": 1e6}, r"a smaller train.weight_decay: it is 1e\+06, and times train.lr"),
+    ],
+)
+def test_the_advice_is_about_what_made_the_loss_infinite(settings, message):
+    with pytest.raises(NonFiniteLoss, match=message):
+        train(rows_feed(), settings=TrainSettings(**{"epochs": 30, "batch_size": 4, "weight_decay": 0, **settings}))
+
+
+def test_a_trained_net_carries_no_gradients():
+    assert all(parameter.grad is None for parameter in train(rows_feed()).parameters())
+
+
 @pytest.mark.parametrize("lr", [1e4, 1e30])
 def test_a_model_that_exploded_in_its_last_steps_is_not_returned(lr):
     deep = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))

@@ -290,7 +290,7 @@ def _settings(
         "select.ratio": ratio,
         "train.net": getattr(net, "__qualname__", type(net).__name__) if callable(net) else net,
         "seed": seed,
-        "methods": None if methods is None else list(methods),
+        "methods": methods if methods is None or isinstance(methods, str) else list(methods),
     }
     named = {name: value for name, value in named.items() if value is not None}
     if not isinstance(given, Settings):
@@ -302,6 +302,11 @@ def _settings(
 
 
 def _check_fits(coreset: Coreset, data: Dataset) -> None:
+    if not isinstance(coreset, Coreset):
+        raise InputError(
+            f"coreset must be what tcsl.select or a run gives, got {type(coreset).__name__}; with indices of your own, "
+            "give the samples themselves as data"
+        )
     stored = coreset.facts.get("fingerprint")
     if stored not in (None, data.fingerprint):
         raise InputError(f"the coreset was chosen from other data: fingerprint {stored}, this is {data.fingerprint}")

@@ -193,6 +193,14 @@ class Settings(Section):
     device: DeviceSettings = DeviceSettings()
     method: dict[str, dict[str, Scalar]] = Field({}, description="a method's own options, such as method.jtt.epochs")
 
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _several(cls, names: Any) -> Any:
+        """Refuse one name, of which each letter would be a method."""
+        if isinstance(names, str):
+            raise ValueError('give a list of names, such as ["cb_erm", "tcsl_cs"]')
+        return names
+
     @model_validator(mode="before")
     @classmethod
     def _profile_first(cls, given: Any) -> Any:

@@ -61,12 +61,12 @@ class Run:
     @cached_property
     def coreset(self) -> Coreset:
         """What TCSL-CS keeps."""
-        return Coreset.load(self.path / "coreset.parquet")
+        return Coreset.load(self._made_by_tcsl_cs("coreset.parquet"))
 
     @cached_property
     def scores(self) -> Scores:
         """The scores of every training sample."""
-        return Scores.load(self.path / "scores.parquet")
+        return Scores.load(self._made_by_tcsl_cs("scores.parquet"))
 
     @property
     def verdict(self) -> Verdict:
@@ -83,7 +83,20 @@ class Run:
     @property
     def model(self) -> nn.Module:
         """The debiased model: plain training on the coreset."""
+        if "tcsl_cs" not in self.models:
+            raise self._without_tcsl_cs()
         return self.models["tcsl_cs"]
+
+    def _made_by_tcsl_cs(self, name: str) -> Path:
+        if not (self.path / name).is_file():
+            raise self._without_tcsl_cs()
+        return self.path / name
+
+    def _without_tcsl_cs(self) -> InputError:
+        return InputError(
+            f"the run has no TCSL-CS, only {', '.join(self.models)}: name tcsl_cs among its methods; the models of the "
+            "others are in run.models"
+        )
 
     def __repr__(self) -> str:
         """Return the verdict and the accuracies as text."""
@@ -122,6 +135,8 @@ def run_methods(
     page : whether the run ends with its page, report.html, where TCSL-CS is among the methods
     """
     methods: dict[str, Method] = {name: METHODS.get(name) for name in settings.methods}
+    if not methods:
+        raise InputError('there is no method to run: give a list of names, such as ["cb_erm", "tcsl_cs"]')
     check_options(settings)
     for name in methods:
         check_needs(name, train_set, val_set)

@@ -22,7 +22,7 @@ from tcsl.seeds import derive
 from tcsl.training.augment import augment, check_inputs
 from tcsl.training.best import Watch
 from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.device import kept_state, peak_memory, reset_peak_memory
+from tcsl.training.device import Hardware, kept_state, peak_memory, reset_peak_memory
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
@@ -196,7 +196,7 @@ def fit(
             if epoch + 1 == epochs:
                 checked.append(_last_logits(net, feed, visited[: batches[0]]))
             if not all_finite(checked):
-                raise NonFiniteLoss(_advice(stage, epoch, len(sizes), settings, checkpoint))
+                raise NonFiniteLoss(_advice(stage, epoch, len(sizes), settings, hardware, checkpoint))
             if after_epoch is not None and whole:
                 after_epoch(epoch)
             due = settings.views_every and (epoch + 1) % settings.views_every == 0
@@ -222,6 +222,7 @@ def fit(
                 )
             if checkpoint is not None:
                 checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
+    optimizer.zero_grad()  # what is returned carries no gradients
     return net.eval()
 
 
@@ -253,11 +254,23 @@ def _last_logits(net: nn.Module, feed: Feed, index: Tensor) -> Tensor:
     return feed.hardware.logits(net.eval(), feed.batch(index).inputs)
 
 
-def _advice(stage: str, epoch: int, steps_an_epoch: int, settings: TrainSettings, checkpoint: Checkpoint | None) -> str:
+def _advice(
+    stage: str,
+    epoch: int,
+    steps_an_epoch: int,
+    settings: TrainSettings,
+    hardware: Hardware,
+    checkpoint: Checkpoint | None,
+) -> str:
     saved = checkpoint.step // steps_an_epoch if checkpoint else 0
     kept = f" The state after epoch {saved} is kept in {checkpoint.path}." if checkpoint and saved else ""
+    if settings.lr <= 1 < settings.lr * settings.weight_decay:
+        cure = f"a smaller train.weight_decay: it is {settings.weight_decay:g}, and times train.lr it must be below 1"
+    else:
+        lower = min(settings.lr / 10, 0.01)
+        cure = f"a lower learning rate (train.lr is {settings.lr:g}; {lower:g} is a good next try)"
+        cure += " or device.precision=float32" * hardware.bfloat16
     return (
         f"the loss or the weights became infinite or NaN in epoch {epoch + 1} of stage {stage!r}.{kept} "
-        f"Try a lower learning rate (train.lr is {settings.lr:g}; {settings.lr / 10:g} is a good next try) or "
-        "device.precision=float32, in a new run folder"
+        f"Try {cure}, in a new run folder"
     )
