@@ -363,7 +363,7 @@ def main():
         parser.error("the part disk needs --root, where the real Waterbirds is")
     with settled(DeviceSettings()):
         for name in options.parts:
-            write(f"benchmark-engine-{name}", PARTS[name](options), epochs=EPOCHS)
+            write(f"benchmark-engine-{name}", PARTS[name](options))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,10 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
     return resolve(profile=profile, dataset=options.dataset, overrides=overrides)
 
 
+def weights_of(train):
+    return Path(train.weights).name or "torchvision, ImageNet-1K"
+
+
 class Campaign:
     """Where records and scores are, and the data."""
 
@@ -171,7 +175,7 @@ class Campaign:
                 "score": settings.score.model_dump(),
                 "select": settings.select.model_dump(),
             },
-            "weights": Path(settings.train.weights).name or "torchvision, ImageNet-1K",
+            "weights": weights_of(settings.train),
             "wga": evaluation["wga"],
             "criterion": self.criterion(net, seed),
             "evaluation": evaluation,
@@ -251,9 +255,18 @@ class Campaign:
         self.write(method, seed, ratio, net, settings, seconds, epochs, indices, found)
 
     def missing(self, method, seed, ratio):
-        if method == "core":
-            return not (self.folder / f"{self.name('core-default', seed, epochs=self.scored_with)}.json").exists()
-        return not (self.folder / f"{self.name(method, seed, ratio)}.json").exists()
+        """Tell whether a cell has no record yet; one that was made with another net or other weights is an error."""
+        epochs = self.scored_with if method == "core" else 0
+        path = self.folder / f"{self.name('core-default' if method == 'core' else method, seed, ratio, epochs)}.json"
+        if not path.exists():
+            return True
+        record, train = json.loads(path.read_text()), settings_of(self.options, "default", seed, 0.1).train
+        made, now = (record["settings"]["train"]["net"], record["weights"]), (train.net, weights_of(train))
+        if made != now:
+            raise SystemExit(
+                f"{path.name} was made with {', '.join(made)}, not {', '.join(now)}: choose other --records"
+            )
+        return False
 
 
 def ratio_of(word):

@@ -457,7 +457,7 @@ def _explain(error: ValidationError, file: Path | None) -> str:
     lines = []
     for item in error.errors():
         # Of an option that may be of several types, one complaint: a number that is none is what gets here.
-        if item["loc"][-1] in ("bool", "int", "str"):
+        if item["loc"][-1] in ("bool", "int", "str", "literal['auto']"):
             continue
         name = ".".join(map(str, item["loc"])).removesuffix(".float")
         if item["type"] == "extra_forbidden":
@@ -465,5 +465,7 @@ def _explain(error: ValidationError, file: Path | None) -> str:
         else:
             # Our own errors say what to do already; pydantic would put "Value error, " before them.
             why = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"].lower()
+            if item["type"] in ("model_type", "dict_type"):
+                why = "it is a section, of which one setting is given at a time; tcsl config show lists them"
             lines.append(f"setting {name} = {item['input']!r}: {why}{where}")
     return "\n".join(lines)
