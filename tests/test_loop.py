@@ -10,7 +10,7 @@ from torch import nn
 from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
-from tcsl.errors import InputError, NonFiniteLoss
+from tcsl.errors import InputError, NonFiniteLoss, TcslWarning
 from tcsl.scoring.separation import separation
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.training.augment import augment, uniform
@@ -294,6 +294,12 @@ def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state
 def test_the_advice_is_about_what_made_the_loss_infinite(settings, message):
     with pytest.raises(NonFiniteLoss, match=message):
         train(rows_feed(), settings=TrainSettings(**{"epochs": 30, "batch_size": 4, "weight_decay": 0, **settings}))
+
+
+def test_an_engine_that_the_device_does_not_have_is_said():
+    feed = Feed.of(rows_feed().data, choose(DeviceSettings(device="cpu", engine="captured")))
+    with pytest.warns(TcslWarning, match="device.engine=captured has no effect: the device is cpu, not cuda"):
+        train(feed)
 
 
 def test_a_trained_net_carries_no_gradients():

@@ -91,6 +91,14 @@ class TrainSettings(Section):
     )
     views_every: int = Field(0, ge=0, description="record mean logits of the data's views every k epochs; 0: never")
 
+    def steps_an_epoch(self, n: int) -> int:
+        """Return ceil(n / batch).
+
+        >>> TrainSettings(batch_size=4).steps_an_epoch(9)
+        3
+        """
+        return -(-n // self.batch_size)
+
     @field_validator("augment")
     @classmethod
     def _known_augmentations(cls, name: str) -> str:
@@ -226,7 +234,7 @@ class Settings(Section):
         """
         if self.score.biased_epochs:
             return self.score.biased_epochs
-        needed = math.ceil(self.score.least_steps / math.ceil(n / self.train.batch_size))
+        needed = math.ceil(self.score.least_steps / self.train.steps_an_epoch(n))
         return max(self.biased_epochs, min(needed, self.train.epochs))
 
     @property

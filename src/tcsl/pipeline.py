@@ -80,7 +80,7 @@ class Job:
 
         Parameters
         ----------
-        weights : names the initial weights; final models share them, so that methods differ in nothing else
+        weights : names the initial weights; final models share them
         train : trains the net in place, saving to the checkpoint, and returns the stage's tables
         """
         net = self.feed.hardware.place(self.fresh_net(weights))

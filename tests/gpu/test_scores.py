@@ -40,7 +40,7 @@ def test_captured_steps_record_the_margins_of_plain_ones(precision):
 
 
 def test_recording_margins_waits_for_nothing(monkeypatch):
-    """13 batches of 32 and one of 4 an epoch; from the first to the last, any synchronisation is an error."""
+    """12 batches of 32 and two of 18 an epoch; from the first to the last, any synchronisation is an error."""
     feed = feed_on("cuda", engine="plain")
     batches = []
 

@@ -36,7 +36,15 @@ def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
     otherwise.
     """
     hardware = feed.hardware
-    if hardware.device.type != "cuda" or not feed.resident or any(map(_drops, net.modules())):
+    obstacles = {
+        f"the device is {hardware.device.type}, not cuda": hardware.device.type != "cuda",
+        "inputs are streamed": not feed.resident,
+        "the net draws random numbers": any(map(_drops, net.modules())),
+    }
+    if any(obstacles.values()):
+        if hardware.engine not in ("auto", "plain"):
+            why = " and ".join(reason for reason, holds in obstacles.items() if holds)
+            warnings.warn(f"device.engine={hardware.engine} has no effect: {why}", TcslWarning, stacklevel=3)
         return "plain"
     if hardware.engine != "auto":
         return hardware.engine

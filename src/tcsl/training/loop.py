@@ -58,7 +58,7 @@ def steps_of(n: int, settings: TrainSettings, epochs: int | None = None) -> int:
     >>> steps_of(10, TrainSettings(epochs=3, batch_size=4))
     9
     """
-    return (settings.epochs if epochs is None else epochs) * -(-n // settings.batch_size)
+    return (settings.epochs if epochs is None else epochs) * settings.steps_an_epoch(n)
 
 
 def fit(
