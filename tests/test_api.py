@@ -354,3 +354,20 @@ def test_a_run_without_tcsl_cs_says_so(tmp_path):
 def test_a_coreset_that_is_none_is_said():
     with pytest.raises(InputError, match=r"coreset must be what tcsl\.select or a run gives, got list"):
         tcsl.train(([[0.0], [1.0]], [0, 1]), coreset=[1, 0])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("model.pth", "the model must be a torch.nn.Module, such as run.model, got str"),
+        (torch.nn.Linear(3, 2), r"the net does not take inputs of shape \(2,\)"),
+        (torch.nn.Linear(2, 2), r"logits of shape \(batch, 3 or more\), got \(2, 2\) for 2"),
+    ],
+)
+def test_models_that_cannot_be_evaluated(model, message):
+    with pytest.raises(InputError, match=message):
+        tcsl.evaluate(model, (np.zeros((6, 2), np.float32), [0, 1, 2] * 2))
+
+
+def test_a_model_may_know_more_classes_than_the_samples_have():
+    assert tcsl.evaluate(torch.nn.Linear(2, 5), (np.zeros((4, 2), np.float32), [0, 1, 0, 1])).n == 4

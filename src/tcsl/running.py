@@ -35,7 +35,7 @@ from tcsl.training.augment import check_inputs
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import Epoch, Report
-from tcsl.training.nets import NetFactory
+from tcsl.training.nets import NetFactory, check_output
 from tcsl.training.views import predicted, predicted_and_logits
 from tcsl.types import AnyArray, FloatArray, IntArray, Progress
 from tcsl.verdict import KEPT, SURE, Verdict, verdict_of
@@ -330,9 +330,13 @@ def _evaluated(
 
 def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, device: DeviceSettings) -> Evaluation:
     """Evaluate a net on a test set; the training set's groups, where known, weight the weighted average."""
+    if not isinstance(net, nn.Module):
+        raise InputError(f"the model must be a torch.nn.Module, such as run.model, got {type(net).__name__}")
     hardware = choose(device)
     with settled(device):
-        classes = predicted(hardware.place(net), Feed.of(test_set, hardware, how=device.feed))
+        net = hardware.place(net)
+        check_output(net, test_set, device=hardware.device, more=True)
+        classes = predicted(net, Feed.of(test_set, hardware, how=device.feed))
     train_groups = None if train_set is None else train_set.groups
     return evaluate_predictions(classes, test_set, train_groups=train_groups)
 

@@ -124,9 +124,9 @@ def fit(
     step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
     sizes = batch_sizes(len(feed), settings.batch_size)
     if min(sizes) == 1 and any(isinstance(module, _BatchNorm) for module in net.modules()):
-        raise InputError(
-            f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: use another train.batch_size"
-        )
+        alone = len(feed) == 1
+        cure = "it is trained on one sample: use a larger select.ratio" if alone else "use a larger train.batch_size"
+        raise InputError(f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: {cure}")
     epochs = -(-steps // len(sizes))
     engine = engine_of(net, feed, steps)
     plain, compiled = forward_of(net, hardware, "plain"), forward_of(net, hardware, engine)

@@ -144,7 +144,7 @@ def build_net(
         module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
-    _check_output(model, data)
+    check_output(model, data)
     if weights:
         _load_weights(module, Path(weights), may_differ=_last_layer(model, data))
     return model
@@ -316,19 +316,19 @@ def _normalise(data: Dataset) -> Normalise:
     return Normalise(mean.float().view(shape), std.float().view(shape), unit)
 
 
-def _check_output(model: nn.Module, data: Dataset) -> None:
-    """Run two samples through the net before any training starts."""
+def check_output(model: nn.Module, data: Dataset, *, device: torch.device | str = "cpu", more: bool = False) -> None:
+    """Run two samples through the net before all others; it may know `more` classes than the data have."""
     model.eval()
     try:
         with torch.inference_mode():
-            out = model(data.inputs[:2])
+            out = model(data.inputs[:2].to(device))
     except Exception as error:
         raise InputError(
             f"the net does not take inputs of shape {tuple(data.inputs.shape[1:])} from {data.name}: {error}"
         ) from None
-    expected = (min(2, len(data)), data.num_classes)
-    if not isinstance(out, Tensor) or tuple(out.shape) != expected:
-        came = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise InputError(
-            f"the net must return logits of shape (batch, {data.num_classes}), got {came} for {expected[0]}"
-        )
+    batch, classes = min(2, len(data)), data.num_classes
+    shape = tuple(out.shape) if isinstance(out, Tensor) else ()
+    if shape != (batch, classes) and not (more and len(shape) == 2 and shape[0] == batch and shape[1] > classes):
+        came = shape if isinstance(out, Tensor) else type(out).__name__
+        or_more = " or more" * more
+        raise InputError(f"the net must return logits of shape (batch, {classes}{or_more}), got {came} for {batch}")
