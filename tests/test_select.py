@@ -512,22 +512,22 @@ def test_scores_are_selected_as_their_run_would_unless_told_otherwise(tmp_path, 
     shortcut = np.where(rng.random(200) < 0.9, y, 1 - y)
     X = rng.normal(size=(200, 2)) + np.stack([6 * shortcut, 2 * y], axis=1)
     run = tcsl.debias((X, y), settings=given, methods=["tcsl_cs"], out=tmp_path / "run")
-    assert run.scores.facts["select"] == {"tau": 0.0, "fill": "class", "ratio": 0.3}
-    assert np.array_equal(tcsl.select(run.scores).indices, run.coreset.indices)
+    assert run.scores.facts["select"] == {"tau": 0.0, "fill": "class"}
+    assert np.array_equal(tcsl.select(run.scores, ratio=0.3).indices, run.coreset.indices)
     code, out, _ = tcsl_command(
-        "select", str(tmp_path / "run" / "scores.parquet"), "--out", str(tmp_path / "again.parquet")
+        "select", str(tmp_path / "run" / "scores.parquet"), "--ratio", "0.3", "--out", str(tmp_path / "again.parquet")
     )
     assert code == 0, out
     assert np.array_equal(Coreset.load(tmp_path / "again.parquet").indices, run.coreset.indices)
     spread = tcsl.select(run.scores, settings={"select.tau": 0.4}, ratio=0.2)
     assert len(spread) == 40
     assert not np.array_equal(spread.indices, tcsl.select(run.scores, ratio=0.2).indices)
-    (tmp_path / "mine.toml").write_text("[select]\nratio = 0.1\n")
+    (tmp_path / "mine.toml").write_text("[select]\nratio = 0.2\n")
     code, out, _ = tcsl_command(
         "select", str(tmp_path / "run" / "scores.parquet"), "--config", str(tmp_path / "mine.toml")
     )
     assert code == 0, out
-    assert len(Coreset.load(tmp_path / "run" / "coreset-0.1.parquet")) == 20
+    assert len(Coreset.load(tmp_path / "run" / "coreset-0.2.parquet")) == 40
 
 
 def test_scores_of_a_run_are_selected_by_algorithm_2_alone(tmp_path):

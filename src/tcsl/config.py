@@ -316,12 +316,12 @@ def resolve(
 
 
 def select_beyond_profile(settings: Settings) -> dict[str, Scalar]:
-    """Return what a dataset's preset or the user set of `select` beside the profile.
+    """Return what a dataset's preset or the user set of `select` beside the profile and the ratio.
 
     >>> select_beyond_profile(resolve(profile="paper", dataset="digits", overrides={"select.bins": 10}))
-    {'ratio': 0.2, 'bins': 10}
+    {'bins': 10}
     """
-    usual = Settings(profile=settings.profile).select
+    usual = Settings(profile=settings.profile).select.model_copy(update={"ratio": settings.select.ratio})
     return {name: value for name, value in settings.select if value != getattr(usual, name)}
 
 

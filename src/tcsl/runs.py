@@ -86,7 +86,7 @@ class RunFolder:
             write_atomic(path / "data.json", _json({"schema": SCHEMA, **data}))
             write_atomic(path / "environment.json", _json(environment))
             # Last: a folder with a config.toml is complete enough to resume.
-            write_atomic(path / "config.toml", to_toml(settings, n=data["n"]))
+            write_atomic(path / "config.toml", to_toml(settings, n=data.get("n")))
         return folder
 
     @classmethod

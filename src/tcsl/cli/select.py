@@ -106,7 +106,7 @@ def select(
 
     The coreset is a table of index (the row, from 0), id, label, g_high and, of all rules but tcsl_cs, score.
 
-    tcsl_cs on the scores of a run selects as the run would: what its dataset or you set of `select` goes with them.
+    tcsl_cs on the scores of a run selects as the run would, at any ratio: what else was set of `select` goes with them.
 
     Example: tcsl select birds.csv --rule hist --score el2n --label species --ratio 0.2
 

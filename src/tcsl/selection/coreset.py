@@ -46,8 +46,7 @@ def select(
     ----------
     scores : (n,) one a sample, higher is harder; or Scores, or the path of a scores.parquet
     labels : (n,) the class of each sample, numbers or text; Scores have them
-    ratio : r in (0, 1], the part that is kept, 0.1 by default, of Scores by tcsl_cs what their run had; of tcsl_cs also
-        "auto", three times G_high
+    ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto", three times G_high
     rule : bot, top, hist, ccs, d2, random, rgbal or tcsl_cs, which is Algorithm 2 and what Scores are selected by
     by_class : of bot, top, hist and d2: fill each class by its share in the data; of rgbal: so that classes end equal
     bins : of hist, ccs and tcsl_cs: B; 50 by default
@@ -58,7 +57,7 @@ def select(
     minority : (n,) whether a sample contradicts the shortcut, where that is known: rgbal needs it, tcsl_cs takes it in
         place of its own G_high
     profile, settings : of tcsl_cs, as in `debias`
-    seed : 0 by default; of Scores, like the profile and `select.*`, what they were made with
+    seed : 0 by default; of Scores, like the profile and `select.*` but the ratio, what they were made with
 
     Returns
     -------
@@ -208,7 +207,7 @@ def settings_like(
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Return settings to select by: those of the run that made the scores unless given, the dataset's among them."""
+    """Return settings to select by: but for the ratio those of the run that made the scores, unless given."""
     made_with = {name: scores.facts[name] for name in ("profile", "seed") if scores.facts.get(name) is not None}
     made_with |= {f"select.{name}": value for name, value in scores.facts.get("select", {}).items()}
     named = {} if seed is None else {"seed": seed}
