@@ -1,9 +1,13 @@
 """Captured and compiled steps do what plain ones do. Run with `pytest -m gpu` on a machine with CUDA."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
+from torch._dynamo.utils import counters
 
 from tcsl.api import debias, score
 from tcsl.config import DeviceSettings, TrainSettings, resolve
@@ -15,33 +19,62 @@ from tcsl.training.engine import COMPILE_PAYS, engine_of
 from tcsl.training.feed import Feed
 from tcsl.training.nets import build_net
 from tcsl.training.recording import LossCurves
+from tcsl.training.turns import in_turns
 
 SMALL = {"train.epochs": 10, "score.biased_epochs": 4, "train.lr": 0.01, "train.batch_size": 32, "select.ratio": 0.2}
 
 
-def scored(engine, **more):
+@pytest.fixture
+def replays(monkeypatch):
+    """Return what counts the graphs' replays."""
+    counted, replay = [], torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: (counted.append(1), replay(graph))[1])
+    return counted
+
+
+def scored(engine, profile="default", **more):
     named = {k.replace("__", "."): v for k, v in more.items()}
-    settings = resolve(overrides={**SMALL, "device.device": "cuda", "device.engine": engine, **named})
-    found = score(load(0, per_class=42).train, settings=settings)  # 12 batches of 32, two of 18
+    overrides = {**SMALL, "device.device": "cuda", "device.engine": engine, **named}
+    settings = resolve(profile=profile, overrides=overrides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TcslWarning)  # such as that of a step that cannot be captured
+        found = score(load(0, per_class=42).train, settings=settings)  # 12 batches of 32, two of 18
     return found, coreset_from_scores(found, settings)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("augment", ["none", "crop+flip", "resized_crop+flip+jitter"])
-def test_captured_steps_give_the_bytes_of_plain_ones(precision, augment):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"train__augment": "crop+flip"},
+        {"train__augment": "resized_crop+flip+jitter"},
+        {"train__net": "torchvision:resnet18"},
+        {"score__record": "evaluation"},
+        {"profile": "paper"},
+    ],
+    ids=str,
+)
+def test_captured_steps_give_the_bytes_of_plain_ones(precision, options, replays):
     """Losses of both stages, and so the coreset."""
-    options = {"device__precision": precision, "train__augment": augment}
-    (plain, kept), (captured, kept_too) = scored("plain", **options), scored("captured", **options)
+    plain, kept = scored("plain", device__precision=precision, **options)
+    assert not replays
+    captured, kept_too = scored("captured", device__precision=precision, **options)
+    steps = 14 * (SMALL["score.biased_epochs"] + SMALL["train.epochs"])
+    assert len(replays) == steps - 2 * 6  # in each stage three steps of both sizes come before
     assert np.array_equal(plain.curves, captured.curves)
     assert np.array_equal(plain.tcsl_c, captured.tcsl_c)
     assert np.array_equal(kept.indices, kept_too.indices)
 
 
-def test_compiled_steps_give_the_same_scores_up_to_rounding():
-    (plain, kept), (compiled, kept_too) = (
-        scored("plain", device__precision="float32"),
-        scored("compiled", device__precision="float32"),
-    )
+@pytest.mark.parametrize("augment", ["none", "crop+flip"])
+def test_compiled_steps_give_the_same_scores_up_to_rounding(augment, replays):
+    plain, kept = scored("plain", device__precision="float32", train__augment=augment)
+    torch.compiler.reset()  # else what other tests have compiled would be used again
+    counters.clear()
+    compiled, kept_too = scored("compiled", device__precision="float32", train__augment=augment)
+    assert counters["stats"]["unique_graphs"] >= 2  # one a stage
+    assert replays
     assert spearmanr(plain.tcsl_s, compiled.tcsl_s)[0] > 0.98
     assert spearmanr(plain.tcsl_c, compiled.tcsl_c)[0] > 0.98
     assert len(np.intersect1d(kept.indices, kept_too.indices)) >= 0.9 * len(kept)
@@ -100,6 +133,62 @@ def test_a_chosen_epoch_is_what_training_to_it_gives(engine, tmp_path):
         assert torch.equal(kept, other)
 
 
+@pytest.mark.parametrize("engine", ["captured", "compiled"])
+def test_an_average_of_weights_survives_a_stop(engine, tmp_path):
+    """The same bytes, and where steps are captured those of plain steps."""
+    splits = load(0, per_class=42)
+    named = {"device.device": "cuda", "device.engine": engine, "train.net": "torchvision:resnet18"}
+    settings = {**SMALL, **named, "methods": ["cb_erm"], "train.model_selection": "average"}
+
+    def stop(epoch):
+        if epoch.epoch == 10:  # the ninth is in the mean already
+            raise KeyboardInterrupt
+
+    name = "checkpoints/cb_erm.safetensors"
+    whole = (debias(splits, settings=settings, out=tmp_path / "whole").path / name).read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        debias(splits, settings=settings, out=tmp_path / "stopped", report=stop)
+    assert (debias(splits, settings=settings, out=tmp_path / "stopped", resume=True).path / name).read_bytes() == whole
+    if engine == "captured":
+        plain = debias(splits, settings={**settings, "device.engine": "plain"}, out=tmp_path / "plain")
+        assert (plain.path / name).read_bytes() == whole
+
+
+def test_as_many_nets_are_compiled_as_there_are(losses_of):
+    """torch gives up after eight, without a word."""
+    feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="compiled")))
+    torch.compiler.reset()
+    counters.clear()
+    for width in range(2, 14):
+        factory = partial(
+            lambda classes, width: torch.nn.Sequential(
+                torch.nn.Flatten(), torch.nn.Linear(192, width), torch.nn.ReLU(), torch.nn.Linear(width, classes)
+            ),
+            width=width,
+        )
+        losses_of(build_net(factory, feed.data, seed=0), feed)
+    assert counters["stats"]["unique_graphs"] == 12
+
+
+@pytest.mark.parametrize("engine", ["plain", "captured", "compiled"])
+@pytest.mark.parametrize("net", ["torchvision:resnet18", "drops"])
+def test_seeds_in_turns_are_what_each_is_alone(engine, net, losses_of):
+    def drops(classes):
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(192, classes))
+
+    feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
+
+    def train(seed):
+        return losses_of(build_net(drops if net == "drops" else net, feed.data, seed=seed), feed, seed=seed)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "device.engine=.* has no effect: the net draws random numbers")
+        alone = [train(seed) for seed in range(3)]
+        together = in_turns([partial(train, seed) for seed in range(3)])
+    assert all(map(torch.equal, alone, together))
+    assert not torch.equal(alone[0], alone[1])
+
+
 def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said(losses_of):
     class Asking(torch.nn.Module):
         def __init__(self):
@@ -117,17 +206,20 @@ def test_a_net_that_asks_the_host_is_run_step_by_step_and_that_is_said(losses_of
     assert torch.equal(expected, found)
 
 
-def test_a_net_with_dropout_is_run_step_by_step(losses_of):
+def test_a_net_with_dropout_is_run_step_by_step(losses_of, replays):
     """Its random numbers are drawn anew in every step, and the same seed draws the same ones."""
 
     def factory(classes):
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(192, classes))
 
-    tables = {}
-    for engine in ("plain", "captured"):
+    def train(engine):
         feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine=engine)))
-        tables[engine] = losses_of(build_net(factory, feed.data, seed=0), feed)
-    assert torch.equal(tables["plain"], tables["captured"])
+        return losses_of(build_net(factory, feed.data, seed=0), feed)
+
+    plain = train("plain")
+    with pytest.warns(TcslWarning, match="device.engine=captured has no effect: the net draws random numbers"):
+        assert torch.equal(train("captured"), plain)
+    assert not replays
 
 
 def test_auto_compiles_long_trainings_and_captures_short_ones():

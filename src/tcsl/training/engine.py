@@ -25,6 +25,7 @@ from tcsl.training.objective import Batch
 
 COMPILE_PAYS = 2000  # steps of a training from which on the seconds of compiling are won back
 _IDLE: dict[torch.device, list[torch.cuda.Stream]] = {}  # reused: cuBLAS keeps 68 MB for every stream that it has seen
+_VARIANTS = 256  # nets, batch sizes and modes that one process compiles; torch would stop at eight, and not say so
 _WARM_UP = 3  # steps of each batch size before it is captured: libraries set themselves up in them
 
 
@@ -59,7 +60,11 @@ def forward_of(net: nn.Module, hardware: Hardware, engine: str) -> Callable[...,
     def forward(*inputs: Tensor) -> Tensor:
         return hardware.logits(net, *inputs)
 
-    return torch.compile(forward, dynamic=False) if engine == "compiled" else forward
+    if engine != "compiled":
+        return forward
+    config = torch._dynamo.config
+    config.cache_size_limit = max(config.cache_size_limit, _VARIANTS)  # the name that every version knows
+    return torch.compile(forward, dynamic=False)
 
 
 def draws_numbers(net: nn.Module) -> bool:
