@@ -218,6 +218,7 @@ RATIO = {
     "in each class twice as many": Trial("ratio", choose=matched(2)),
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
 }
+FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
 EXCEEDING = {
     "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
     "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest, by_class=True)),
@@ -296,9 +297,9 @@ def halves(seed):
 
 
 DATA = {  # the data, what is tried on them, and the ratio
-    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO, 0.2),
-    "uneven": (uneven, LATE | FILLING | RATIO, 0.2),
-    "halves": (halves, LATE | FILLING | RATIO, 0.2),
+    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO | FINAL, 0.2),
+    "uneven": (uneven, LATE | FILLING | RATIO | FINAL, 0.2),
+    "halves": (halves, LATE | FILLING | RATIO | FINAL, 0.2),
     "rare": (rare, LONGER | EXCEEDING, 0.2),
     "mild": (mild, EXCEEDING, 0.2),
     "small": (digits, EXCEEDING, 0.03),
