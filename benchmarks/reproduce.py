@@ -32,7 +32,7 @@ from tcsl.scores import Coreset
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random, select_rgbal
-from tcsl.selection.quota import number, said
+from tcsl.selection.quota import number, read_ratio, said
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
@@ -269,10 +269,6 @@ class Campaign:
         return False
 
 
-def ratio_of(word):
-    return word if word == "auto" else float(word)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", choices=("waterbirds", "cmnist"))
@@ -284,7 +280,7 @@ def main():
     parser.add_argument("--augment", default="none")
     parser.add_argument("--model", choices=("last", "average"), default="last", help="the final model's epoch")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ratios", type=ratio_of, nargs="+", default=[0.1], help="numbers, or for TCSL-CS auto")
+    parser.add_argument("--ratios", type=read_ratio, nargs="+", default=[0.1], help="numbers, or for TCSL-CS auto")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(USUAL))
     parser.add_argument("--jobs", type=int, default=1, help="seeds of a cell that train in turns")
     parser.add_argument("--minutes", type=float, default=float("inf"))

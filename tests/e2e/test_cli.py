@@ -198,7 +198,7 @@ def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):
     [
         (["run", "digit"], "unknown dataset 'digit'; did you mean 'digits'?"),
         (["run", "digits", "--ratio", "10"], "did you mean 0.10?"),
-        (["run", "digits", "--ratio", "much"], "--ratio 'much' is neither a number in (0, 1] nor auto"),
+        (["run", "digits", "--ratio", "much"], "ratio 'much' is neither a number in (0, 1] nor auto"),
         (["run", "digits", "--ratio", "auto", "--method", "rgbal"], "only TCSL-CS finds: give a number in (0, 1]"),
         (["run", "digits", "--ratio", "auto", "--method", "el2n_top"], "leave the other coresets out"),
         (["run", "digits", "--seeds", "0"], "--seeds must be 1 or more"),

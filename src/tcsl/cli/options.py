@@ -14,7 +14,7 @@ import typer
 
 from tcsl.config import Settings, parse_override, resolve
 from tcsl.data.source import source_name
-from tcsl.errors import InputError
+from tcsl.selection import quota
 
 if TYPE_CHECKING:
     from tcsl.data.dataset import Splits
@@ -106,12 +106,9 @@ def settings_from(
     return resolve(profile=profile, dataset=source_name(dataset), file=config, overrides=overrides)
 
 
-def ratio_of(text: str | None) -> Any:
-    """Read --ratio: a number, or auto."""
-    try:
-        return text if text in (None, "auto") else float(text)
-    except ValueError:
-        raise InputError(f"--ratio {text!r} is neither a number in (0, 1] nor auto") from None
+def ratio_of(text: str | None) -> quota.Ratio | None:
+    """Read --ratio, where it is given."""
+    return None if text is None else quota.read_ratio(text)
 
 
 def overrides_from(set_: list[str] | None, **named: Any) -> dict[str, Any]:

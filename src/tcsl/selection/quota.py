@@ -24,6 +24,20 @@ def check_ratio(ratio: Ratio) -> None:
         raise InputError(f"ratio must be in (0, 1], got {ratio:g}{hint}")
 
 
+def read_ratio(text: str) -> Ratio:
+    """Read a ratio as it is typed: a number, or auto.
+
+    >>> read_ratio("0.1"), read_ratio("auto")
+    (0.1, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"ratio {text!r} is neither a number in (0, 1] nor auto") from None
+
+
 def said(ratio: Ratio) -> str:
     """Return a ratio as it is written in tables and names of files.
 
