@@ -265,6 +265,9 @@ def render_check(report: Mapping[str, Any]) -> RenderableType:
     row("class imbalance", f"{report['imbalance']:.1f} : 1 in training")
     row("splits", _listing({name: n for name, n in report["splits"].items() if n}))
     row("training groups", (_listing(report["groups"]) or "not given") + (f"; {empty:,} empty" if empty else ""))
+    if report["units"]:
+        units = report["units"]
+        row("units", f"{units['distinct']:,}; across splits {units['across_splits']:,}")
     if "sizes" in report:
         sizes = report["sizes"]
         others = sizes["distinct"] - len(sizes["most"])

@@ -37,7 +37,7 @@ Root = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(help="Columns with unusual names, such as label=y,group=place,path=img.", show_default=False),
+    typer.Option(help="Columns with unusual names, such as label=y,group=place,unit=patient.", show_default=False),
 ]
 OnBad = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Arrays in a file: npz or safetensors, with inputs and labels, optionally groups, split and ids."""
+"""Arrays in a file: npz or safetensors, with inputs and labels, optionally groups, units, split and ids."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     n = len(inputs)
     parts: dict[str, list[list[str]]] = {
         role: [_text(arrays[name], f"{path}: {name}", n) for name in found[role]]
-        for role in ("label", "split", "group", "id")
+        for role in ("label", "split", "group", "unit", "id")
         if role in found
     }
     text = {role: join_names(several) for role, several in parts.items()}
@@ -54,6 +54,7 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
         where=lambda row: f"sample {row} of {path.name}",
         split=split,
         group=encode(text["group"]) if "group" in text else None,
+        unit=encode(text["unit"]) if "unit" in text else None,
     )
     bad = not_finite(manifest)
     if splits is not None:

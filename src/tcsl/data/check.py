@@ -15,7 +15,7 @@ from tcsl.data.bad import Bad, describe, reasons
 from tcsl.data.groups import check_group_count
 from tcsl.data.image import BadImage, decode_image, open_image, quiet
 from tcsl.data.images import Images
-from tcsl.data.manifest import Column, Manifest, check_rows
+from tcsl.data.manifest import Column, Manifest, check_rows, units_across_splits
 from tcsl.data.parallel import in_order
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, Progress
@@ -86,6 +86,9 @@ def check_manifest(
         if manifest.split is None
         else {split: int(manifest.part(split).sum()) for split in ("train", "val", "test")},
         **_groups(manifest),
+        "units": None
+        if manifest.unit is None
+        else {"distinct": len(manifest.unit.compact().names), "across_splits": units_across_splits(manifest)},
         "bad": {
             "count": len(skipped),
             "reasons": dict(islice(reasons(skipped).items(), _SHOWN)),
@@ -98,7 +101,13 @@ def check_manifest(
 def problems(report: Mapping[str, Any]) -> bool:
     """Tell whether there is anything that a run would refuse, or that makes its result doubtful."""
     copies = report.get("duplicates", {})
-    return bool(report["bad"]["count"] or copies.get("across_splits") or copies.get("across_labels"))
+    units = report["units"] or {}
+    return bool(
+        report["bad"]["count"]
+        or copies.get("across_splits")
+        or copies.get("across_labels")
+        or units.get("across_splits")
+    )
 
 
 def manifest_of(sets: Mapping[str, Dataset], name: str) -> Manifest:

@@ -65,7 +65,7 @@ def read_hub(source: str, columns: Mapping[str, str], *, on_bad: OnBad) -> Manif
         roles["inputs"] = roles.pop("path")  # lists of numbers in a column called image
     text: dict[str, list[list[str]]] = {
         role: [_names(whole, column, name) for column in roles[role]]
-        for role in ("label", "split", "group", "id")
+        for role in ("label", "split", "group", "unit", "id")
         if role in roles
     }
     if "split" not in text:
@@ -86,6 +86,7 @@ def read_hub(source: str, columns: Mapping[str, str], *, on_bad: OnBad) -> Manif
         where=lambda row: f"row {row} of {name}",
         split=split,
         group=encode(joined["group"]) if "group" in roles else None,
+        unit=encode(joined["unit"]) if "unit" in roles else None,
     )
     bad = {i: Bad(f"{manifest.where(i)}: {where}", why) for i, (where, why) in reasons.items()}
     bad |= manifest.of_values(splits, unknown)

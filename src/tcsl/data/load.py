@@ -36,7 +36,7 @@ def load(
     source : a known name (`tcsl data list`), or a path or `hf:NAME`
     seed : for known datasets that draw
     root : where a known dataset's files lie; what a table's paths are relative to and may not leave
-    columns : roles (path, inputs, label, split, group, id) and their columns, where their names are unusual
+    columns : roles (path, inputs, label, split, group, unit, id) and their columns, where their names are unusual
     transform : of images: auto, none, or steps such as resize:256,crop:224
     on_bad : whether a bad sample is an error or is left out
     val_fraction, val_seed : the validation split that is made where there is none; not for known datasets

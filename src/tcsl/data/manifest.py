@@ -58,6 +58,7 @@ class Manifest:
     ids : (n,) text or integers
     split : the columns `train`, `val` and `test`; None: all are for training
     group : one attribute value a sample, for evaluation only; "" where it is not known
+    unit : what each sample shows, where several show the same, such as a patient
     views : other images of the same samples
     rows : (n,) the samples' rows in the source
     where : from a row of the source to what messages call it
@@ -72,6 +73,7 @@ class Manifest:
     where: Callable[[int], str]
     split: Column | None = None
     group: Column | None = None
+    unit: Column | None = None
     views: Mapping[str, Images] = field(default_factory=dict)
     skipped: tuple[Bad, ...] = ()
 
@@ -104,6 +106,7 @@ class Manifest:
             rows=self.rows[rows],
             split=self.split and self.split.take(rows),
             group=self.group and self.group.take(rows),
+            unit=self.unit and self.unit.take(rows),
             views={name: view.take(rows) for name, view in self.views.items()},
         )
 
@@ -196,6 +199,14 @@ def check_rows(manifest: Manifest, on_bad: OnBad) -> Manifest:
             "a shortcut needs two classes or more to tell apart"
         )
     return manifest
+
+
+def units_across_splits(manifest: Manifest) -> int:
+    """Return how many units have samples in more than one split."""
+    if manifest.unit is None or manifest.split is None:
+        return 0
+    pairs = np.unique(np.stack([manifest.unit.codes, manifest.split.codes], 1), axis=0)
+    return int((np.bincount(pairs[:, 0]) > 1).sum())
 
 
 def _long_ids(manifest: Manifest) -> dict[int, Bad]:

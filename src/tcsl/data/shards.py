@@ -33,7 +33,7 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
     """List the samples of tar shards.
 
     A sample is an image and its label: KEY.cls with the class, or KEY.json with a field for the label and, if there
-    are any, for split, group and id. Shards named train-*, val-*, test-* are those splits. The id is the key.
+    are any, for split, group, unit and id. Shards named train-*, val-*, test-* are those splits. The id is the key.
     """
     split_of = _splits(shards)
     rows: list[dict[str, Any]] = []
@@ -55,9 +55,10 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
                 bad.append(Bad(where, str(error)))
             except OSError as error:
                 bad.append(Bad(where, f"cannot be read ({error.strerror or error})"))
-    if any(row.get("split") for row in rows):
-        bad += [Bad(row["where"], "has no split") for row in rows if not row.get("split")]
-        rows = [row for row in rows if row.get("split")]
+    for role in ("split", "unit"):
+        if any(row.get(role) for row in rows):
+            bad += [Bad(row["where"], f"has no {role}") for row in rows if not row.get(role)]
+            rows = [row for row in rows if row.get(role)]
     settle(name, bad, on_bad)
     if not rows:
         raise InputError(f"{name}: there is no sample with an image and a label (KEY.jpg with KEY.cls or KEY.json)")
@@ -73,6 +74,7 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
         where=lambda row: places[row],
         split=split,
         group=encode([row.get("group", "") for row in rows]) if any("group" in row for row in rows) else None,
+        unit=encode([row["unit"] for row in rows]) if "unit" in rows[0] else None,
         skipped=tuple(bad),
     )
     return manifest.without(manifest.of_values(splits, unknown), on_bad)
@@ -110,7 +112,7 @@ def _members(shard: Path) -> list[tarfile.TarInfo]:
 
 
 def _described(key: str, parts: Mapping[str, _Member], columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return image and label, and split, group and id where they are said; raises ValueError with what is wrong."""
+    """Return image and label, and the other roles where they are said; raises ValueError with what is wrong."""
     _check_text(key, "name")
     image = next((parts[suffix] for suffix in parts if suffix.rpartition(".")[2] in _IMAGES), None)
     if image is None:
@@ -123,7 +125,7 @@ def _described(key: str, parts: Mapping[str, _Member], columns: Mapping[str, str
             raise ValueError("has a JSON file that is not valid") from None
     fields = fields if isinstance(fields, dict) else {}
     out: dict[str, Any] = {"image": image}
-    for role in ("label", "split", "group", "id"):
+    for role in ("label", "split", "group", "unit", "id"):
         value = _field(fields, role, columns)
         if value:
             out[role] = value

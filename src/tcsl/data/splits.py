@@ -17,7 +17,7 @@ from tcsl.data.cache import AUTO, decode
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, check_group_count, make_groups
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, check_rows
+from tcsl.data.manifest import Manifest, check_rows, units_across_splits
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.types import IntArray, Progress
@@ -42,7 +42,8 @@ def load_manifest(
     Parameters
     ----------
     transform, fallback : as in `tcsl.data.cache.decode`
-    val_fraction : where there is no validation split, this part of each class's training samples becomes one
+    val_fraction : where there is no validation split, this part of each class's training samples becomes one; what
+        shows the same unit stays together
     val_seed : which samples those are
     only_train : leave the other splits undecoded, and out
     """
@@ -51,20 +52,28 @@ def load_manifest(
     except InputError as error:
         left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
         raise InputError(f"{error}{left_out}") from None
+    _warn_of_units(manifest)
     check_group_count(manifest.labels.names, () if manifest.group is None else manifest.group.names, manifest.name)
     rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
     rows["train"] = np.flatnonzero(manifest.training())
     facts: dict[str, Any] = {"source": manifest.name}
     if len(rows["val"]) == 0 and val_fraction != 0:
-        rows["train"], rows["val"] = hold_out(manifest.labels.codes, rows["train"], val_fraction, val_seed)
+        units = None if manifest.unit is None else manifest.unit.codes
+        rows["train"], rows["val"] = hold_out(manifest.labels.codes, rows["train"], val_fraction, val_seed, units)
         if len(rows["val"]):
-            facts["validation"] = f"{val_fraction:g} of each class's training samples, drawn with seed {val_seed}"
+            about = "" if units is None else "about "
+            facts["validation"] = (
+                f"{about}{val_fraction:g} of each class's training samples, drawn with seed {val_seed}"
+                + (", units whole" if units is not None else "")
+            )
             _log.info(
                 f"{manifest.name} has no validation split, so one was made: {len(rows['val']):,} of the training "
-                f"samples, {100 * val_fraction:g} % of each class (data.val_fraction, data.val_seed)"
+                f"samples, {about}{100 * val_fraction:g} % of each class (data.val_fraction, data.val_seed)"
+                + ("; those of a unit are all in one split" if units is not None else "")
             )
         else:
-            _log.info(f"{manifest.name} has no validation split, and too few samples of each class to make one")
+            few = "samples of each class" if units is None else "units"
+            _log.info(f"{manifest.name} has no validation split, and too few {few} to make one")
     parts: dict[str, _Part] = {}
     for split in ("train",) if only_train else ("train", "val", "test"):
         if len(rows[split]):
@@ -102,24 +111,59 @@ def load_manifest(
     return Splits(sets["train"], sets.get("test"), sets.get("val"))
 
 
-def hold_out(labels: IntArray, rows: IntArray, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
+def hold_out(
+    labels: IntArray, rows: IntArray, fraction: float, seed: int, units: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Split rows into those that stay and those that are held out: the same part of each class, to the nearest sample.
 
-    At least two samples of each class stay.
+    At least two samples of each class stay. With `units` (n,), what shows the same is held out together: units are
+    visited at random, and one is held out where that brings the classes nearer to their parts.
 
     >>> stay, out = hold_out(np.array([0] * 10 + [1] * 20), np.arange(30), 0.1, seed=0)
     >>> len(stay), np.bincount((out >= 10).astype(int)).tolist()
     (27, [1, 2])
+    >>> hold_out(np.arange(12) % 2, np.arange(12), 0.3, seed=0, units=np.arange(12) // 4)[1].tolist()
+    [0, 1, 2, 3]
     """
     if not 0 <= fraction < 1:
         raise InputError(f"data.val_fraction must be in [0, 1), got {fraction:g}")
     rng = generator(seed, "validation")
+    if units is not None:
+        return _hold_out_units(labels, rows, fraction, units, rng)
     out: list[IntArray] = []
     for label in np.unique(labels[rows]):
         members = rows[labels[rows] == label]
         out.append(rng.permutation(members)[: min(round(fraction * len(members)), len(members) - 2)])
     held = np.sort(np.concatenate(out))
     return np.setdiff1d(rows, held, assume_unique=True), held
+
+
+def _hold_out_units(
+    labels: IntArray, rows: IntArray, fraction: float, units: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    unit = np.unique(units[rows], return_inverse=True)[1]
+    members = np.split(rows[np.argsort(unit, kind="stable")], np.cumsum(np.bincount(unit))[:-1])
+    present = np.bincount(labels[rows])
+    held, chosen = np.zeros_like(present), [rows[:0]]
+    for k in rng.permutation(len(members)):
+        counts = np.bincount(labels[members[k]], minlength=len(present))
+        off, off_with_it = (np.abs(fraction * present - part).sum() for part in (held, held + counts))
+        if off_with_it < off and (present - held - counts)[counts > 0].min() >= 2:
+            held += counts
+            chosen.append(members[k])
+    out = np.sort(np.concatenate(chosen))
+    return np.setdiff1d(rows, out, assume_unique=True), out
+
+
+def _warn_of_units(manifest: Manifest) -> None:
+    shared = units_across_splits(manifest)
+    if shared:
+        warnings.warn(
+            f"{manifest.name}: {shared:,} units have samples in more than one split. What is held out of them tells "
+            "less than it seems to, since the rest is trained on: put all samples of a unit into one split",
+            TcslWarning,
+            stacklevel=3,
+        )
 
 
 def _check_shapes(name: str, parts: Mapping[str, _Part]) -> None:
@@ -168,6 +212,7 @@ def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mappin
         class_names=manifest.labels.names,
         ids=np.array(manifest.ids.tolist()),
         groups=_groups(manifest, split, train_groups),
+        units=None if manifest.unit is None else manifest.unit.codes,
         name=f"{manifest.name}, {_WORDS[split]}",
         views=part.views,
         facts={**facts, **part.facts},

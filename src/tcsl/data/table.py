@@ -31,7 +31,8 @@ def read_table(
 
     Parameters
     ----------
-    columns : roles (path, inputs, label, split, group, id) and columns; unnamed roles are found by their usual names
+    columns : roles (path, inputs, label, split, group, unit, id) and their columns; unnamed ones are found by their
+        usual names
     root : what paths are relative to, and may not leave; by default the table's folder
     look : whether to look for the files that the paths name
     """
@@ -59,6 +60,7 @@ def read_table(
         where=lambda row: f"row {row + 1} of {path.name}",
         split=split,
         group=encode(join_names([_names(frame[name], path) for name in roles["group"]])) if "group" in roles else None,
+        unit=column_of(frame[roles["unit"][0]], path) if "unit" in roles else None,
         skipped=(*skipped, *empty),
     )
     bad = {i: Bad(f"{manifest.where(int(rows[i]))}: {where}", why) for i, (where, why) in reasons.items()}
