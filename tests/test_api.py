@@ -1,5 +1,8 @@
 """The Python functions, on real training runs that are small."""
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from torch.utils.data import Subset, TensorDataset
 
 import tcsl
 from tcsl.config import resolve
-from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError
+from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError, TcslWarning
 from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
 from tcsl.running import load_models
@@ -188,6 +191,28 @@ def test_scores_can_be_kept_and_resumed(tmp_path):
     assert first.digest == again.digest
     with pytest.raises(RunFolderError, match="exists and is finished"):
         tcsl.score((X, y), settings=QUICK, out=tmp_path / "run")
+
+
+def test_a_run_that_goes_on_elsewhere_says_so(tmp_path):
+    X, y, _ = shortcut_rows()
+
+    def stop(epoch):
+        if epoch.stage == "core":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", report=stop)
+    path = tmp_path / "run" / "environment.json"
+    began = json.loads(path.read_text())
+    here = {"device": "cpu", "gpu": None, "precision": "float32", "feed": "resident"}
+    assert {name: began[name] for name in here} == here
+    path.write_text(json.dumps(began | {"device": "cuda", "precision": "bfloat16"}))
+    expected = "began with device cuda, precision bfloat16 and goes on with device cpu, precision float32: numbers"
+    with pytest.warns(TcslWarning, match=expected):
+        tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*began with")  # what is finished is only read
+        tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)
 
 
 def test_csl_is_the_mean_loss_of_plain_training():

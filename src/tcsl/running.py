@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from tcsl.data.columns import parse_columns
 from tcsl.data.dataset import Dataset, Splits
 from tcsl.data.load import load
 from tcsl.environment import describe_environment
-from tcsl.errors import InputError
+from tcsl.errors import InputError, TcslWarning
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
 from tcsl.loggers.base import check_loggers, opened_loggers
 from tcsl.methods.base import Method, Outcome, check_method, check_needs, check_options, run_method
@@ -278,14 +279,30 @@ def opened_job(
         _check_net(job, methods)
         if path is not None:
             facts = {**work, **_data_facts(train_set)}
-            folder = RunFolder.open(path, settings, facts, resume=resume, environment=describe_environment())
+            environment = describe_environment() | feed.facts()
+            folder = RunFolder.open(path, settings, facts, resume=resume, environment=environment)
             stack.callback(folder.close)
+            _warn_of_another_device(folder, feed)
             job = replace(job, folder=folder)
             told += [folder.report, stack.enter_context(opened_loggers(loggers, folder))]
         if report is not None:
             told.append(report)
         _log.info(feed.describe())
         yield job
+
+
+def _warn_of_another_device(folder: RunFolder, feed: Feed) -> None:
+    """Say where a run goes on with other hardware than it began with: its bytes are then those of neither."""
+    began, now = folder.environment(), feed.facts()
+    others = [name for name, value in now.items() if began.get(name, value) != value]
+    if others and not folder.done:
+        was, is_now = (", ".join(f"{name} {facts[name]}" for name in others) for facts in (began, now))
+        warnings.warn(
+            f"{folder.path} began with {was} and goes on with {is_now}: numbers will differ a little from a run on "
+            "either alone",
+            TcslWarning,
+            stacklevel=2,
+        )
 
 
 def _check_net(job: Job, methods: Collection[Method]) -> None:

@@ -58,6 +58,16 @@ class Feed:
         text = f"{size / 1e3:.1f} GB" if size >= 1e3 else f"{size:.1f} MB"
         return f"{self.data.name}: {len(self):,} inputs, {text}, {how} {self.hardware.device} (device.feed)"
 
+    def facts(self) -> dict[str, str | None]:
+        """Return what a run writes of the device and of how it is fed."""
+        device = self.hardware.device
+        return {
+            "device": str(device),
+            "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+            "precision": "bfloat16" if self.hardware.bfloat16 else "float32",
+            "feed": "resident" if self.resident else "stream",
+        }
+
     def subset(self, indices: IntArray) -> Feed:
         """Return a feed of the samples at these indices, numbered from 0; no input is copied."""
         index = torch.tensor(indices)
