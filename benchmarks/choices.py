@@ -8,7 +8,7 @@ The same command goes on where it was stopped.
 `halves` there are two classes, digits below 5 and the others, 77 % and 23 % of the data, and two colours. There the
 ways of filling, which equal classes cannot tell apart, are compared; in `uneven` also what helps where classes are
 learned at different times. In `rare` 99 % of the colours give the digit away, in `mild` 70 %; `small` are the digits at
-r = 0.03: there G_high exceeds the quota, and what is kept of it is compared.
+r = 0.03: there what is kept of a G_high that exceeds the quota is compared.
 
 Choices are made by the column "criterion", which looks at no group: the accuracy on a validation set that is coloured
 like the training set, balanced over label x (is the default biased model right). Worst-group accuracy on the test set
@@ -42,6 +42,13 @@ from tcsl.statistics import paired, summarise
 from tcsl.training.feed import Feed
 from tcsl.training.views import predicted
 
+TOLD = {f"RGbal, told the groups, r = {ratio}": ratio for ratio in (0.1, 0.2, 0.3)}
+
+
+def rows_of(trials):
+    """Return the rows of a table, in order."""
+    return ["default", *trials, "paper profile", "CB ERM", "Random", *TOLD]
+
 
 def one_seed(seed, name, folder):
     """Write, for each row of the table, the criterion, WGA, average and what is known of G_high."""
@@ -49,6 +56,9 @@ def one_seed(seed, name, folder):
     out = json.loads(path.read_text())["rows"] if path.exists() else {}
     warnings.simplefilter("ignore")
     make, trials, usual_ratio = DATA[name]
+    if all(row in out for row in rows_of(trials)):
+        return
+    environment = describe_environment()
     splits = make(seed)
     labels, minority = splits.train.numpy_labels, splits.train.groups.minority
     scored, judge = {}, None
@@ -75,8 +85,9 @@ def one_seed(seed, name, folder):
             "n": None if indices is None else len(indices),
             "kept": None if indices is None else int(minority[indices].sum()) / int(minority.sum()),
             **(found or {}),
+            "commit": environment["commit"],
         }
-        path.write_text(json.dumps({"rows": out, "environment": describe_environment()}) + "\n")
+        path.write_text(json.dumps({"rows": out, "environment": environment}) + "\n")
 
     def scores_of(settings, run):
         nonlocal judge
@@ -98,7 +109,7 @@ def one_seed(seed, name, folder):
         runs = [scores_of(settings, run) for run in range(trial.runs)]
         curves, tcsl_c = (np.mean([run[i] for run in runs], 0) for i in range(2))
         tcsl_s = tcsl_s_of(curves)
-        case = Case(curves, tcsl_s, tcsl_c, labels, None, settings.select, generator(seed, "trial"))
+        case = Case(curves, tcsl_s, tcsl_c, labels, None, settings.select, generator(seed, "trial"), seed)
         high = trial.high(case) if trial.high else identify(curves, tcsl_s, settings.select, seed=seed)
         if trial.choose:
             indices = trial.choose(case._replace(g_high=high))
@@ -114,9 +125,8 @@ def one_seed(seed, name, folder):
         tcsl_cs(row, settings_of(**trial.settings), trial)
     tcsl_cs("paper profile", settings_of("paper"), Trial(""))
     others = {"CB ERM": None, "Random": select_random(len(labels), ratio=usual_ratio, rng=generator(seed, "random"))}
-    for ratio in (0.1, 0.2, 0.3):
-        chosen = select_rgbal(minority, ratio=ratio, rng=generator(seed, "rgbal"))
-        others[f"RGbal, told the groups, r = {ratio}"] = chosen
+    for row, ratio in TOLD.items():
+        others[row] = select_rgbal(minority, ratio=ratio, rng=generator(seed, "rgbal"))
     with job_of(settings_of()) as job:
         for row, indices in others.items():
             if row not in out:
@@ -138,7 +148,7 @@ def main():
     results = [json.loads((options.records / f"{options.data}-s{seed}.json").read_text())["rows"] for seed in seeds]
     trials = DATA[options.data][1]
     rows = []
-    for name in ["default", *trials, *(row for row in results[0] if row != "default" and row not in trials)]:
+    for name in rows_of(trials):
 
         def values(key, name=name):
             return [result[name].get(key) for result in results]
@@ -166,6 +176,7 @@ def main():
                 "precision": mean("precision"),
                 "auc": mean("auc"),
                 "values": [100 * value for value in values("wga")],
+                "commits": sorted(set(values("commit"))),
             }
         )
     write(f"choices-{options.data}", rows, seeds=list(seeds))

@@ -27,6 +27,7 @@ class Case(NamedTuple):
     g_high: np.ndarray
     settings: object
     rng: np.random.Generator
+    seed: int
 
 
 class Trial(NamedTuple):
@@ -84,7 +85,7 @@ def as_many_easy(case):
     labels, high, low = case.labels, np.flatnonzero(case.g_high), np.flatnonzero(~case.g_high)
     total = quota(case.settings.ratio, len(labels))
     if len(high) >= total:
-        return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, labels, case.settings, seed=0)
+        return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, labels, case.settings, seed=case.seed)
     there = np.bincount(labels[low], minlength=labels.max() + 1)
     wanted = level(total - len(high), np.zeros_like(there), there)
     return np.concatenate([high, *(spread(case, low[labels[low] == k], count) for k, count in enumerate(wanted))])
@@ -132,7 +133,7 @@ def total_of(k):
             case.tcsl_c,
             case.labels,
             case.settings.model_copy(update={"ratio": ratio}),
-            seed=0,
+            seed=case.seed,
         )
 
     return choose
@@ -145,7 +146,7 @@ def of_g_high(score, *, by_class=False):
         high = np.flatnonzero(case.g_high)
         total = quota(case.settings.ratio, len(case.labels))
         if len(high) <= total:
-            return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=0)
+            return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=case.seed)
         order = high[np.argsort(score(case)[high], kind="stable")]
         if not by_class:
             return order[:total]

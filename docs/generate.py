@@ -30,13 +30,13 @@ def read(name):
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-def source(record):
-    """Return the line under a table: command, commit, hardware."""
+def source(record, commits=()):
+    """Return the line under a table: command, commit, or those of its rows, hardware."""
     about = record["environment"]
     where = about["gpu"] or f"{about['cores']} cores of {about['cpu']}"
     torch = about["packages"]["torch"]
-    commit = about["commit"][:10] + about["commit"][40:]  # a "+" at its end: the tree had changes
-    return f"\n\n`{about['command']}`, commit {commit}, {where}, torch {torch}."
+    made = [commit[:10] + commit[40:] for commit in commits or [about["commit"]]]  # a "+": the tree had changes
+    return f"\n\n`{about['command']}`, commit{'s' * (len(made) > 1)} {', '.join(made)}, {where}, torch {torch}."
 
 
 def digits():
@@ -91,7 +91,8 @@ def trials(name):
         for row in record["rows"]
     ]
     header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n", "G_high"]
-    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record)
+    commits = sorted({commit for row in record["rows"] for commit in row["commits"]})
+    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record, commits)
 
 
 def option(name):

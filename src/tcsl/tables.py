@@ -267,7 +267,7 @@ def render_check(report: Mapping[str, Any]) -> RenderableType:
     row("training groups", (_listing(report["groups"]) or "not given") + (f"; {empty:,} empty" if empty else ""))
     if report["units"]:
         units = report["units"]
-        row("units", f"{units['distinct']:,}; across splits {units['across_splits']:,}")
+        row("units", f"{units['distinct']:,}; {units['divided']:,} both in training and held out")
     if "sizes" in report:
         sizes = report["sizes"]
         others = sizes["distinct"] - len(sizes["most"])

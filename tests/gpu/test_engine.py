@@ -155,7 +155,7 @@ def test_an_average_of_weights_survives_a_stop(engine, tmp_path):
 
 
 def test_as_many_nets_are_compiled_as_there_are(losses_of):
-    """torch gives up after eight, without a word."""
+    """By itself, torch goes on uncompiled after eight."""
     feed = Feed.of(load(0, per_class=42).train, choose(DeviceSettings(device="cuda", engine="compiled")))
     torch.compiler.reset()
     counters.clear()

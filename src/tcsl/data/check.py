@@ -15,7 +15,7 @@ from tcsl.data.bad import Bad, describe, reasons
 from tcsl.data.groups import check_group_count
 from tcsl.data.image import BadImage, decode_image, open_image, quiet
 from tcsl.data.images import Images
-from tcsl.data.manifest import Column, Manifest, check_rows, units_across_splits
+from tcsl.data.manifest import Column, Manifest, check_rows, divided_units
 from tcsl.data.parallel import in_order
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, Progress
@@ -88,7 +88,7 @@ def check_manifest(
         **_groups(manifest),
         "units": None
         if manifest.unit is None
-        else {"distinct": len(manifest.unit.compact().names), "across_splits": units_across_splits(manifest)},
+        else {"distinct": len(manifest.unit.compact().names), "divided": divided_units(manifest)},
         "bad": {
             "count": len(skipped),
             "reasons": dict(islice(reasons(skipped).items(), _SHOWN)),
@@ -103,10 +103,7 @@ def problems(report: Mapping[str, Any]) -> bool:
     copies = report.get("duplicates", {})
     units = report["units"] or {}
     return bool(
-        report["bad"]["count"]
-        or copies.get("across_splits")
-        or copies.get("across_labels")
-        or units.get("across_splits")
+        report["bad"]["count"] or copies.get("across_splits") or copies.get("across_labels") or units.get("divided")
     )
 
 

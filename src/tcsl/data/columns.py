@@ -17,7 +17,7 @@ ALIASES = {
     "label": ("label", "labels", "y", "target", "targets", "class", "category"),
     "split": ("split", "splits", "partition"),
     "group": ("group", "groups", "attribute", "place", "background"),
-    "unit": ("unit", "units", "patient", "patient_id", "subject_id"),
+    "unit": (),  # named or nothing: a column that is called unit may be of millimetres
     "id": ("id", "ids", "img_id", "image_id", "sample_id", "uid"),
 }
 

@@ -201,12 +201,12 @@ def check_rows(manifest: Manifest, on_bad: OnBad) -> Manifest:
     return manifest
 
 
-def units_across_splits(manifest: Manifest) -> int:
-    """Return how many units have samples in more than one split."""
-    if manifest.unit is None or manifest.split is None:
+def divided_units(manifest: Manifest) -> int:
+    """Return how many units have samples for training and others that are held out."""
+    if manifest.unit is None:
         return 0
-    pairs = np.unique(np.stack([manifest.unit.codes, manifest.split.codes], 1), axis=0)
-    return int((np.bincount(pairs[:, 0]) > 1).sum())
+    training = manifest.training()
+    return len(np.intersect1d(manifest.unit.codes[training], manifest.unit.codes[~training]))
 
 
 def _long_ids(manifest: Manifest) -> dict[int, Bad]:

@@ -145,8 +145,9 @@ def _described(key: str, parts: Mapping[str, _Member], columns: Mapping[str, str
 def _field(fields: Mapping[str, Any], role: str, columns: Mapping[str, str]) -> str:
     """Return the text of a role, "" where it is not there; a group may be several fields, joined by +."""
     given = columns.get(role)
-    if given is None:
-        names = [name for name in ALIASES[role] if name in fields][:1]
+    if given is None:  # what was named for one role is not guessed to have another
+        taken = {name.strip() for value in columns.values() for name in (value, *value.split("+"))}
+        names = [name for name in ALIASES[role] if name in fields and name not in taken][:1]
     else:
         names = [given] if given in fields or role != "group" else [name.strip() for name in given.split("+")]
         missing = [name for name in names if fields.get(name) is None]

@@ -17,7 +17,7 @@ from tcsl.data.cache import AUTO, decode
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, check_group_count, make_groups
 from tcsl.data.images import Images
-from tcsl.data.manifest import Manifest, check_rows, units_across_splits
+from tcsl.data.manifest import Manifest, check_rows, divided_units
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
 from tcsl.types import IntArray, Progress
@@ -52,7 +52,6 @@ def load_manifest(
     except InputError as error:
         left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
         raise InputError(f"{error}{left_out}") from None
-    _warn_of_units(manifest)
     check_group_count(manifest.labels.names, () if manifest.group is None else manifest.group.names, manifest.name)
     rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
     rows["train"] = np.flatnonzero(manifest.training())
@@ -72,7 +71,7 @@ def load_manifest(
                 + ("; those of a unit are all in one split" if units is not None else "")
             )
         else:
-            few = "samples of each class" if units is None else "units"
+            few = "samples of each class" if units is None else "units that are small enough"
             _log.info(f"{manifest.name} has no validation split, and too few {few} to make one")
     parts: dict[str, _Part] = {}
     for split in ("train",) if only_train else ("train", "val", "test"):
@@ -96,6 +95,7 @@ def load_manifest(
             progress=progress,
         )
     _check_shapes(manifest.name, parts)
+    _warn_of_units(manifest, rows["val"])
     skipped = [*manifest.skipped, *bad]
     if skipped:
         warnings.warn(f"{manifest.name}: left out {describe(skipped)}", TcslWarning, stacklevel=2)
@@ -155,15 +155,24 @@ def _hold_out_units(
     return np.setdiff1d(rows, out, assume_unique=True), out
 
 
-def _warn_of_units(manifest: Manifest) -> None:
-    shared = units_across_splits(manifest)
-    if shared:
-        warnings.warn(
-            f"{manifest.name}: {shared:,} units have samples in more than one split. What is held out of them tells "
-            "less than it seems to, since the rest is trained on: put all samples of a unit into one split",
-            TcslWarning,
-            stacklevel=3,
+def _warn_of_units(manifest: Manifest, val: IntArray) -> None:
+    """Say what units do to the splits: those that were divided by somebody, classes that whole ones cannot divide."""
+    told = []
+    divided = divided_units(manifest)
+    if divided:
+        told.append(
+            f"{divided:,} units have samples for training and others that are held out, which tell less than they seem "
+            "to: put all samples of a unit into one split"
         )
+    labels = manifest.labels
+    absent = np.flatnonzero(np.bincount(labels.codes[val], minlength=len(labels.names)) == 0)
+    if manifest.unit is not None and len(val) and not manifest.part("val").any() and len(absent):
+        told.append(
+            f"the validation split that was made has no sample of {shown(', '.join(labels.names[k] for k in absent))}, "
+            "whose units are too large: use a larger data.val_fraction"
+        )
+    for text in told:
+        warnings.warn(f"{manifest.name}: {text}", TcslWarning, stacklevel=3)
 
 
 def _check_shapes(name: str, parts: Mapping[str, _Part]) -> None:

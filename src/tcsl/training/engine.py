@@ -25,7 +25,7 @@ from tcsl.training.objective import Batch
 
 COMPILE_PAYS = 2000  # steps of a training from which on the seconds of compiling are won back
 _IDLE: dict[torch.device, list[torch.cuda.Stream]] = {}  # reused: cuBLAS keeps 68 MB for every stream that it has seen
-_VARIANTS = 256  # nets, batch sizes and modes that one process compiles; torch would stop at eight, and not say so
+_VARIANTS = 256  # nets, batch sizes and modes that one process compiles; after eight torch would go on uncompiled
 _WARM_UP = 3  # steps of each batch size before it is captured: libraries set themselves up in them
 
 
