@@ -68,6 +68,8 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
         "select.ratio": ratio,
         "train.augment": options.augment,
         "train.model_selection": options.model,
+        "device.engine": options.engine,
+        "device.precision": options.precision,
         "train.pretrained": not options.weights,
         "train.weights": options.weights,
     }
@@ -100,8 +102,9 @@ class Campaign:
 
     def name(self, kind, seed, ratio=None, epochs=0):
         schedule = f"T{epochs or self.epochs}-{self.options.augment}"
-        if self.options.model == "average" and not kind.startswith(("scores", "core")):
-            schedule += "-average"
+        if not kind.startswith(("scores", "core")):
+            schedule += "-average" * (self.options.model == "average")
+            schedule += "-float32" * (self.options.precision == "float32")
         return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{said(ratio)}'}-s{seed}"
 
     def job(self, settings, epochs):
@@ -112,6 +115,8 @@ class Campaign:
         path = self.folder / f"{self.name(f'scores-{name}', seed, epochs=self.scored_with)}.npz"
         settings = settings_of(self.options, name, seed, 0.1, schedule=not self.options.full_scores)
         if not path.exists():
+            if self.options.precision != "auto":
+                raise SystemExit(f"{path.name} is missing: --precision is for final models; make the scores without it")
             epochs, snapshots = [], {}
             job = self.job(settings, epochs).hiding()
             started = time.perf_counter()
@@ -174,6 +179,7 @@ class Campaign:
                 "train": settings.train.model_dump(exclude={"weights"}),
                 "score": settings.score.model_dump(),
                 "select": settings.select.model_dump(),
+                "device": settings.device.model_dump(),
             },
             "weights": weights_of(settings.train),
             "wga": evaluation["wga"],
@@ -279,6 +285,8 @@ def main():
     parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
     parser.add_argument("--model", choices=("last", "average"), default="last", help="the final model's epoch")
+    parser.add_argument("--precision", choices=("auto", "float32"), default="auto", help="of the final model")
+    parser.add_argument("--engine", default="auto", help="device.engine; compiled also pays for many short cells")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--ratios", type=read_ratio, nargs="+", default=[0.1], help="numbers, or for TCSL-CS auto")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(USUAL))
@@ -286,6 +294,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--records", default=str(RESULTS / "reproduction"))
     options = parser.parse_args()
+    if options.model == "average" and options.precision == "float32":
+        parser.error("--model average and --precision float32 have no name together: choose one")
     started = time.monotonic()
     campaign = Campaign(options)
     cells = [

@@ -207,7 +207,11 @@ METHODS = {
 }
 
 
-MODELS = {"last": "the last epoch", "average": "weights averaged over the last fifth"}
+MODELS = {
+    "last": "the last epoch",
+    "average": "weights averaged over the last fifth",
+    "float32": "the last epoch, in float32",
+}
 
 
 def reproduced(dataset):
@@ -216,7 +220,7 @@ def reproduced(dataset):
     for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
         record = json.loads(path.read_text())
         _, _, augment, next_part, *_ = path.name.split("-")
-        key = record["epochs"], augment, "average" if next_part == "average" else "last"
+        key = record["epochs"], augment, next_part if next_part in MODELS else "last"
         campaigns[key][record["ratio"], record["method"]].append(record)
     return campaigns
 
