@@ -123,7 +123,7 @@ def matched(k):
 
 
 def total_of(k):
-    """As many samples as k times G_high, filled by the classes' shares; the ratio follows."""
+    """As many samples as k times G_high; the ratio follows."""
 
     def choose(case):
         ratio = min(1.0, k * int(case.g_high.sum()) / len(case.labels) + 1e-9)

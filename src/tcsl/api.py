@@ -64,7 +64,7 @@ def debias(
         loaded
     groups, test_groups, val_groups : (n,) one attribute value a sample, for evaluation and for methods that say so
     net : a name, or a factory from the number of classes to a module
-    profile : "default" (what measured best), "fast" (its coreset after a tenth of the epochs) or "paper" (literal)
+    profile : "default" (what measured best), "fast" (with 6 % of the epochs in stage 2) or "paper" (literal)
     settings : overrides with dotted names, such as {"train.epochs": 20}, or whole Settings
     methods : what is trained side by side; by default CB ERM on everything, and TCSL-CS
     out : the run folder; by default runs/NAME-HASH

@@ -187,7 +187,7 @@ class Settings(Section):
 
     profile: Profile = Field(
         "default",
-        description="default: what measured best; fast: its coreset after a tenth of the epochs; paper: literal",
+        description="default: what measured best; fast: with 6 % of the epochs in stage 2; paper: literal",
     )
     seed: int = Field(0, ge=0, description="of the data's draw, the nets' weights, the order, the selection")
     methods: tuple[str, ...] = Field(("cb_erm", "tcsl_cs"), description="what is trained side by side")

@@ -12,7 +12,7 @@ from tcsl.errors import InputError
 from tcsl.types import IntArray
 
 Ratio: TypeAlias = float | Literal["auto"]  # r, or what `auto_size` says of G_high
-AUTO = 3  # times G_high: no worse than the best ratio that was tried on the digits, `halves` and cMNIST
+AUTO = 3  # times G_high: within the noise of the best ratio that was tried (docs/choices.md)
 
 
 def check_ratio(ratio: Ratio) -> None:

@@ -135,7 +135,7 @@ class _Rows:
         squares = 0.0
         for at, block in self.blocks():
             weight = self.weights[at]
-            # Restarts first and rows last: 1.8 times as fast as the other way round (4,369 x 30, 10 restarts).
+            # Restarts first and rows last: 1.4 to 1.7 times as fast as the other way round (2,184 x 30, 10 restarts).
             second = normals @ block.T > offsets[:, None]
             member = np.empty((2 * restarts, len(block)), np.float32)
             np.multiply(second, weight, out=member[restarts:])

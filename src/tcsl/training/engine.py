@@ -4,8 +4,8 @@ A step is hundreds of small kernels, and launching them one by one from Python t
 28 x 28, batch 32). Captured, they are launched at once. Compiled, BatchNorm, ReLU and the additions between the
 convolutions are fused, which spares memory traffic. One epoch on an H200 (`python benchmarks/engine.py`):
 
-    Waterbirds, ResNet50, batch 128    one by one 1.08 s   captured 1.04 s   captured and compiled 0.73 s
-    cMNIST, ResNet18, batch 32                                               captured and compiled 1.55 s
+    Waterbirds, ResNet50, batch 128    one by one 1.08 s   captured 1.04 s   captured and compiled 0.72 s
+    cMNIST, ResNet18, batch 32                                               captured and compiled 1.56 s
 """
 
 from __future__ import annotations
