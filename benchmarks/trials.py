@@ -208,6 +208,7 @@ RATIO = {
     "r = 0.1, as many easy ones in each class": Trial("ratio", {"select.ratio": 0.1}, choose=as_many_easy),
     "r = 0.1, label x G_high equal": Trial("ratio", {"select.ratio": 0.1}, choose=equal_cells),
     "r = 0.3": Trial("ratio", {"select.ratio": 0.3}),
+    "r = 0.3, lowest TCSL_c": Trial("ratio", {"select.ratio": 0.3, "select.tau": 0.0}),
     "r = 0.4": Trial("ratio", {"select.ratio": 0.4, "select.tau": 0.5}),
     "r = 0.4, lowest TCSL_c": Trial("ratio", {"select.ratio": 0.4}),
     "r = 0.4, lowest TCSL_c, by the classes' shares": Trial("ratio", {"select.ratio": 0.4, "select.fill": "class"}),
