@@ -206,13 +206,37 @@ def test_a_run_that_goes_on_elsewhere_says_so(tmp_path):
     began = json.loads(path.read_text())
     here = {"device": "cpu", "gpu": None, "precision": "float32", "feed": "resident"}
     assert {name: began[name] for name in here} == here
-    path.write_text(json.dumps(began | {"device": "cuda", "precision": "bfloat16"}))
-    expected = "began with device cuda, precision bfloat16 and goes on with device cpu, precision float32: numbers"
+    path.write_text(json.dumps(began | {"device": "cuda", "precision": "bfloat16", "feed": "stream", "threads": 99}))
+    expected = "began with device cuda, precision bfloat16, threads 99 and goes on with device cpu, precision float32, "
     with pytest.warns(TcslWarning, match=expected):
         tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*began with")  # what is finished is only read
         tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)
+
+
+def test_a_run_that_lost_its_environment_goes_on(tmp_path):
+    X, y, _ = shortcut_rows()
+
+    def stop(epoch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", report=stop)
+    (tmp_path / "run" / "environment.json").unlink()
+    assert len(tcsl.score((X, y), settings=QUICK, out=tmp_path / "run", resume=True)) == len(y)
+
+
+def test_the_models_of_a_run_on_arrays_are_loaded_with_them(tmp_path):
+    X, y, _ = shortcut_rows()
+    made = tcsl.debias((X, y), 0.5, settings=QUICK, out=tmp_path / "run", page=False)
+    with pytest.raises(InputError, match="not loaded, since its data came from Python: give them, as in"):
+        _ = tcsl.load_run(tmp_path / "run").model
+    again = tcsl.load_run(tmp_path / "run", (X, y))
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    assert torch.equal(again.model(inputs), made.model(inputs))
+    with pytest.raises(InputError, match=r"the training data of .* have changed since the run"):
+        tcsl.load_run(tmp_path / "run", (X + 1, y))
 
 
 def test_csl_is_the_mean_loss_of_plain_training():

@@ -112,3 +112,26 @@ def test_a_net_that_a_method_looks_at_is_that_of_the_last_epoch():
 
     assert torch.equal(trained(AVERAGE, last=True), trained(QUICK, last=False))
     assert not torch.equal(trained(AVERAGE, last=False), trained(QUICK, last=False))
+
+
+class Frozen(nn.Module):
+    """A net that keeps the statistics of its BatchNorm."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.norm, self.last = nn.BatchNorm1d(3), nn.Linear(3, classes)
+        nn.init.constant_(self.norm.running_mean, 5)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+    def forward(self, x):
+        return self.last(self.norm(x))
+
+
+def test_statistics_that_are_frozen_stay():
+    model = tcsl.train((X, Y), net=Frozen, settings=AVERAGE)
+    norm = next(module for module in model.modules() if isinstance(module, nn.BatchNorm1d))
+    assert norm.running_mean.tolist() == [5, 5, 5]

@@ -498,6 +498,8 @@ def test_one_row_is_kept_whole(files, tcsl_command):
             r"one loss curve a sample: 4 labels, curves of shape \(3, 2\)",
         ),
         ({"rule": "bot", "ratio": 10}, "did you mean 0.10"),
+        ({"rule": "bot", "ratio": 1.5}, r"did you mean 0.015\?"),
+        ({"rule": "bot", "ratio": "x"}, r"ratio must be a number in \(0, 1\] or 'auto', got 'x'"),
         ({"rule": "hist", "seed": -1}, "seed must be 0 or more"),
     ],
 )

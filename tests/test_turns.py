@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import timm
 import torch
 import torchvision
 from timm.layers import DropPath
@@ -49,15 +50,18 @@ def test_several_seeds_do_not_go_into_the_folder_of_one(tmp_path):
 
 
 INTERRUPTED = """
-import os, signal, threading, time
+import os, signal, threading, time, torch
 from tcsl.training.turns import in_turns, pass_on
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 steps = [0, 0]
+state = torch.random.get_rng_state()
 
 def task(k):
     def work():
         while True:
             time.sleep(0.01)
+            torch.rand(1)
             steps[k] += 1
             pass_on()
     return work
@@ -69,12 +73,13 @@ except KeyboardInterrupt:
     before = list(steps)
     time.sleep(0.3)
     print("stopped" if steps == before and min(steps) else f"went on from {before} to {steps}")
+    print("numbers as before" if torch.equal(state, torch.random.get_rng_state()) else "numbers were drawn")
 """
 
 
 def test_ctrl_c_waits_for_every_task_to_stop():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "stopped\nnumbers as before\n"), done.stderr
 
 
 def by_chance(classes):
@@ -109,6 +114,9 @@ def test_nets_that_draw_numbers_give_the_same_bytes_in_turns_and_change_between_
         nn.FractionalMaxPool2d(2, output_size=2),
         DropPath(0.1),
         torchvision.models.swin_t(),
+        torchvision.models.densenet121(drop_rate=0.1),
+        timm.create_model("ghostnet_050"),
+        torchvision.transforms.RandomHorizontalFlip(),
     ],
     ids=lambda module: type(module).__name__,
 )

@@ -123,7 +123,7 @@ def test_a_class_whose_units_are_too_large_is_said(tmp_path):
     """Class cat has patients of two, class dog one of 10 and one of 9."""
     patients = [f"c{i // 4}" if i % 2 == 0 else f"d{i > 20}" for i in range(N)]
     frame(patient=patients).write_csv(tmp_path / "t.csv")
-    told = "t.csv: the validation split that was made has no sample of dog, whose units are too large: use a larger"
+    told = "t.csv: the validation split that was made has no sample of dog: whole units could not be divided so"
     with pytest.warns(TcslWarning, match=told):
         splits = tcsl.load(tmp_path / "t.csv", columns=NAMED)
     assert np.bincount(splits.val.numpy_labels, minlength=2).tolist() == [2, 0]
@@ -131,6 +131,19 @@ def test_a_class_whose_units_are_too_large_is_said(tmp_path):
         warnings.simplefilter("error", TcslWarning)
         splits = tcsl.load(tmp_path / "t.csv", columns=NAMED, val_fraction=0.4)
     assert np.bincount(splits.val.numpy_labels).tolist() == [8, 10]
+
+
+def test_of_a_split_that_was_given_no_class_is_missed(tmp_path):
+    frame(split=["train"] * 36 + ["val", "train"] * 2).write_csv(tmp_path / "t.csv")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*validation split that was made")
+        warnings.filterwarnings("ignore", ".*units have samples")
+        assert set(tcsl.load(tmp_path / "t.csv", columns=NAMED).val.numpy_labels) == {0}
+
+
+def test_units_of_a_shard_that_are_all_blank_are_said(tmp_path):
+    with pytest.raises(InputError, match=r"sample 00 of t.tar has no unit"):
+        tcsl.load(shard(tmp_path / "t.tar", [""] * N), columns=NAMED)
 
 
 def test_no_column_is_a_unit_unasked(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import nn
@@ -21,7 +21,7 @@ from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation
 from tcsl.model_selection import judge_of, judged_facts, judged_on, model_facts
 from tcsl.pipeline import score_stages, train_final
-from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, opened_job, run_methods
+from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, load_held_out, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.watched import train_watched
 from tcsl.selection.quota import Ratio
@@ -59,7 +59,8 @@ def debias(
     data : a known name, a path or `hf:NAME` (as in `tcsl.load`), a Dataset, a torch Dataset of (x, y) pairs, or
         arrays (X, y)
     ratio : r in (0, 1], the part that is kept, or "auto": three times what contradicts the shortcut; 0.1 by default
-    test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing
+    test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing. Of another
+        file it is the test split, where it has one, else all of it; names tell classes, features and groups
     val : a validation set, for methods that need one and for `train.model_selection`; by default that of what was
         loaded
     groups, test_groups, val_groups : (n,) one attribute value a sample, for evaluation and for methods that say so
@@ -88,6 +89,7 @@ def debias(
     30
     """
     resolved = _settings(settings, data, profile=profile, ratio=ratio, net=net, seed=seed, methods=methods)
+    test, val = (None if _same_source(given, data) else given for given in (test, val))
     data = _loaded(data, resolved)
     val, val_iid = _validation(data, val)
     if isinstance(data, Splits):
@@ -95,9 +97,9 @@ def debias(
     train_set = as_dataset(data, groups=groups, name="training data")
     return run_methods(
         train_set,
-        _beside(train_set, test, test_groups, "test data", resolved),
+        _beside(train_set, test, test_groups, "test", resolved),
         resolved,
-        val_set=_beside(train_set, val, val_groups, "validation data", resolved),
+        val_set=_beside(train_set, val, val_groups, "val", resolved),
         val_iid=val_iid,
         net=net,
         out=out,
@@ -192,12 +194,13 @@ def train(
     torch.Size([1, 2])
     """
     resolved = _settings(settings, data, net=net, seed=seed)
+    val = None if _same_source(val, data) else val
     data = _loaded(data, resolved, only_train=resolved.train.model_selection in UNJUDGED)
     train_set = as_dataset(data, name="training data")
     if coreset is not None:
         _check_fits(coreset, train_set)
     val, val_iid = _validation(data, val)
-    val_set = _beside(train_set, val, val_groups, "validation data", resolved)
+    val_set = _beside(train_set, val, val_groups, "val", resolved)
     judged = judged_on(resolved, train_set, val_set, val_iid)
     check_shapes(train_set, ("validation", judged))
     path = None if out is None else Path(out)
@@ -230,9 +233,11 @@ def evaluate(
 
     Parameters
     ----------
-    data : the kinds that `debias` takes
+    data : the kinds that `debias` takes. Of a file it is the test split, where it has one, else the validation split,
+        else all of it; of the file that is `train`, too, it is what training held out
     groups : (n,) one attribute value a sample
-    train, train_groups : the training set, whose groups' shares weight the weighted average
+    train, train_groups : the training set: its classes' names tell which output of the model is which, where the data
+        lack some, and its groups' shares weight the weighted average
 
     >>> import torch
     >>> X, y = np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1])
@@ -240,11 +245,10 @@ def evaluate(
     4
     """
     resolved = _settings(settings, data)
-    train_set = (
-        None if train is None else as_dataset(_loaded(train, resolved), groups=train_groups, name="training data")
-    )
-    test_set = as_dataset(_loaded(data, resolved), groups=groups, name="test data", test=True, like=train_set)
-    return evaluate_net(model, test_set, train_set, resolved.device)
+    loaded = _loaded(train, resolved)
+    train_set = None if train is None else as_dataset(loaded, groups=train_groups, name="training data")
+    given = loaded if _same_source(data, train) else data
+    return evaluate_net(model, _beside(train_set, given, groups, "test", resolved), train_set, resolved.device)
 
 
 def _names(logger: str | Sequence[str]) -> tuple[str, ...]:
@@ -258,13 +262,27 @@ def _validation(data: Data, val: Data | None) -> tuple[Data | None, Dataset | No
     return data.validation, data.val_iid
 
 
+def _same_source(one: Data | None, other: Data | None) -> bool:
+    """Tell whether both are given by name or path, and by the same."""
+    both = [source_name(given) for given in (one, other) if isinstance(given, str | Path)]
+    return len(both) == 2 and both[0] == both[1]
+
+
 def _beside(
-    train_set: Dataset, given: Data | None, groups: AnyArray | None, name: str, settings: Settings
-) -> Dataset | None:
+    train_set: Dataset | None,
+    given: Data | None,
+    groups: AnyArray | None,
+    role: Literal["test", "val"],
+    settings: Settings,
+) -> Any:
     """Return a test or validation set with the training set's classes; None where none is given."""
     if given is None:
         return None
-    return as_dataset(_loaded(given, settings), groups=groups, name=name, test=True, like=train_set)
+    if isinstance(given, str | Path):
+        order: tuple[Literal["test", "val"], ...] = ("test", "val") if role == "test" else ("val", "test")
+        given = load_held_out(source_name(given), order, settings, train_set)
+    name = {"test": "test data", "val": "validation data"}[role]
+    return as_dataset(given, groups=groups, name=name, test=True, like=train_set)
 
 
 def _loaded(data: Data, settings: Settings, *, only_train: bool = False) -> Data:

@@ -11,15 +11,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import nn
 
 from tcsl.config import DeviceSettings, Settings, flat
 from tcsl.data.columns import parse_columns
+from tcsl.data.convert import Data, as_dataset
 from tcsl.data.dataset import Dataset, Splits
-from tcsl.data.load import load
+from tcsl.data.load import load, load_beside
 from tcsl.environment import describe_environment
 from tcsl.errors import InputError, TcslWarning
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
@@ -94,8 +96,14 @@ class Run:
         return self.path / name
 
     def _without_tcsl_cs(self) -> InputError:
+        made = self.result["titles"]
+        if "tcsl_cs" in made:
+            return InputError(
+                f"the models of {self.path} are not loaded, since its data came from Python: give them, as in "
+                "tcsl.load_run(path, (X, y))"
+            )
         return InputError(
-            f"the run has no TCSL-CS, only {', '.join(self.models)}: name tcsl_cs among its methods; the models of the "
+            f"the run has no TCSL-CS, only {', '.join(made)}: name tcsl_cs among its methods; the models of the "
             "others are in run.models"
         )
 
@@ -293,9 +301,12 @@ def opened_job(
 
 def _warn_of_another_device(folder: RunFolder, feed: Feed) -> None:
     """Say where a run goes on with other hardware than it began with: its bytes are then those of neither."""
-    began, now = folder.environment(), feed.facts()
+    if folder.done or not (folder.path / "environment.json").exists():
+        return
+    began, now = folder.environment(), feed.facts() | {"threads": torch.get_num_threads()}
+    now.pop("feed" if feed.hardware.device.type == "cpu" else "threads")  # which changes nothing there
     others = [name for name, value in now.items() if began.get(name, value) != value]
-    if others and not folder.done:
+    if others:
         was, is_now = (", ".join(f"{name} {facts[name]}" for name in others) for facts in (began, now))
         warnings.warn(
             f"{folder.path} began with {was} and goes on with {is_now}: numbers will differ a little from a run on "
@@ -352,25 +363,32 @@ def evaluate_net(net: nn.Module, test_set: Dataset, train_set: Dataset | None, d
     hardware = choose(device)
     with settled(device):
         net = hardware.place(net)
-        check_output(net, test_set, device=hardware.device, more=True)
+        unclear = test_set.named and train_set is None
+        cure = "give the training set, train=, whose classes tell which logit is which" * unclear
+        check_output(net, test_set, device=hardware.device, more=not unclear, cure=cure)
         classes = predicted(net, Feed.of(test_set, hardware, how=device.feed))
     train_groups = None if train_set is None else train_set.groups
     return evaluate_predictions(classes, test_set, train_groups=train_groups)
 
 
-def load_run(path: Path | str) -> Run:
-    """Read a finished run. Its models are there where its dataset can be loaded again: not where it came from Python.
+def load_run(path: Path | str, data: Data | None = None) -> Run:
+    """Read a finished run. Where its data came from Python, its models are there only if `data`, the same, are given.
 
     >>> import tempfile, tcsl
     >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     made = tcsl.debias((X, y), 0.5, settings={"train.epochs": 10}, methods=["cb_erm"], out=f"{folder}/run")
-    ...     load_run(f"{folder}/run").result == made.result
-    True
+    ...     again = load_run(f"{folder}/run", (X, y))
+    >>> again.result == made.result, list(again.models)
+    (True, ['cb_erm'])
     """
     folder = RunFolder.find(Path(path))
     result = folder.result()
-    return Run(folder.path, result, load_models(path) if folder.settings().data.name else {})
+    if data is None:
+        return Run(folder.path, result, load_models(path) if folder.settings().data.name else {})
+    train_set = as_dataset(data, name="training data")
+    check_same_data(folder, train_set, only_train=True)
+    return Run(folder.path, result, load_models(path, train_set))
 
 
 def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str, nn.Module]:
@@ -419,17 +437,33 @@ def load_dataset(settings: Settings, progress: Progress | None = None, *, only_t
     data = settings.data
     return load(
         data.name,
-        seed=settings.seed,
-        root=data.root,
-        columns=parse_columns(data.columns),
+        **_how(settings),
         transform=data.transform,
-        on_bad=data.on_bad,
+        options=data.options,
         val_fraction=data.val_fraction,
         val_seed=data.val_seed,
-        options=data.options,
         only_train=only_train,
         progress=progress,
     )
+
+
+def load_held_out(
+    source: str, splits: Sequence[Literal["test", "val"]], settings: Settings, like: Dataset | None
+) -> Dataset:
+    """Read a test or validation set from a source of its own; images are made as those of the training set were."""
+    transform = settings.data.transform if like is None else like.facts.get("transform", settings.data.transform)
+    options = settings.data.options if source == settings.data.name else None  # they are of one dataset
+    return load_beside(source, splits, **_how(settings), transform=transform, options=options)
+
+
+def _how(settings: Settings) -> dict[str, Any]:
+    data = settings.data
+    return {
+        "seed": settings.seed,
+        "root": data.root,
+        "columns": parse_columns(data.columns),
+        "on_bad": data.on_bad,
+    }
 
 
 def default_path(settings: Settings, data: Dataset, *, seeds: int | None = None) -> Path:

@@ -97,7 +97,8 @@ def check(
 ) -> None:
     """Tell what is in a dataset and what is wrong with it.
 
-    The exit code is 1 where there are bad samples, or copies across splits or labels, and 2 where it cannot be read.
+    The exit code is 1 where there are bad samples, copies across splits or labels, or units both in training and held
+    out, and 2 where it cannot be read.
 
     Example: tcsl data check birds.csv --columns label=species
     """

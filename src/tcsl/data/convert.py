@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tcsl.data.bad import shown
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, attribute_vocabulary, encode_attribute, make_groups
 from tcsl.errors import InputError
-from tcsl.types import AnyArray
+from tcsl.types import AnyArray, IntArray
 
 Data: TypeAlias = Any  # Dataset | Splits | torch.utils.data.Dataset of (x, y) pairs | (X, y)
 
@@ -47,10 +48,76 @@ def as_dataset(
     if isinstance(data, Dataset):
         if groups is not None:
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
-        return data
+        return data if like is None else matched(data, like)
     inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
     made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
     return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
+
+
+def matched(data: Dataset, like: Dataset) -> Dataset:
+    """Return a test or validation set in the training set's classes, features and attribute values, by their names.
+
+    >>> train = make_dataset(torch.eye(3), torch.arange(3), class_names=["ant", "bee", "cat"])
+    >>> test = make_dataset(torch.eye(3)[:2], torch.arange(2), class_names=["bee", "cat"])
+    >>> matched(test, train).labels.tolist()
+    [1, 2]
+    """
+    data = _with_features(data, like)
+    classes = _codes(data, like)
+    same = data.class_names == like.class_names
+    groups, known = data.groups, like.groups
+    if groups is not None and known is not None:
+        same &= groups.attribute_names == known.attribute_names and np.array_equal(groups.majority, known.majority)
+    if same:
+        return data
+    labels = classes[data.numpy_labels]
+    if groups is not None:
+        names = known.attribute_names if known else groups.attribute_names
+        groups = make_groups(
+            labels,
+            encode_attribute(np.array(groups.attribute_names)[groups.attribute], data.name, names),
+            class_names=like.class_names,
+            attribute_names=names,
+            majority=known.majority if known else None,
+            agreement=(known or groups).cell is not None,
+        )
+    return replace(data, labels=torch.from_numpy(labels), class_names=like.class_names, _groups=groups)
+
+
+def _codes(data: Dataset, like: Dataset) -> IntArray:
+    """Return, for each class of the data, its number in the training set."""
+    if not data.named:
+        if data.num_classes > like.num_classes:
+            raise InputError(
+                f"{data.name}: its labels go up to {data.num_classes - 1}, those of the training set up to "
+                f"{like.num_classes - 1}"
+            )
+        return np.arange(data.num_classes)
+    place = {name: i for i, name in enumerate(like.class_names)}
+    present = [data.class_names[k] for k in np.unique(data.numpy_labels)]
+    unknown = [name for name in present if name not in place]
+    if unknown:
+        raise InputError(
+            f"{data.name}: class {unknown[0]!r} does not occur in the training set, which has "
+            f"{shown(', '.join(map(repr, like.class_names)), 200)}; a model cannot predict it"
+        )
+    return np.array([place.get(name, 0) for name in data.class_names], np.int64)
+
+
+def _with_features(data: Dataset, like: Dataset) -> Dataset:
+    """Return the data with its columns of features in the training set's order."""
+    here, wanted = data.facts.get("features"), like.facts.get("features")
+    if here is None or wanted is None or here == wanted:
+        return data
+    odd = sorted(set(wanted) ^ set(here))
+    if odd:
+        which = "not among those of the training set" if odd[0] in here else "missing: the training set has it"
+        raise InputError(
+            f"{data.name}: the feature {shown(odd[0])!r} is {which}; name the columns of both with "
+            "--columns inputs=A+B+C (settings data.columns)"
+        )
+    order = [here.index(name) for name in wanted]
+    return replace(data, inputs=data.inputs[:, order].contiguous(), facts={**data.facts, "features": wanted})
 
 
 def _groups(made: Dataset, values: AnyArray, like: Dataset | None) -> Groups:

@@ -58,6 +58,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def named(self) -> bool:
+        """Whether classes have names, as in a file; else a label is the number of its class, as in arrays."""
+        return "source" in self.facts or self.class_names != tuple(map(str, range(self.num_classes)))
+
+    @property
     def groups(self) -> Groups | None:
         """The groups, or None where they are not known; raises where they are hidden."""
         if self._hidden:

@@ -42,6 +42,11 @@ class Groups:
         """SHA-256 over the group and the minority mark of every sample."""
         return hashlib.sha256(self.group.astype("<i8").tobytes() + self.minority.tobytes()).hexdigest()
 
+    @property
+    def attribute(self) -> IntArray:
+        """Which of `attribute_names` each sample has, (n,)."""
+        return np.asarray((self.group if self.cell is None else self.cell) % len(self.attribute_names), np.int64)
+
     def counts(self) -> IntArray:
         """Return how many samples each group has."""
         return np.bincount(self.group, minlength=len(self.names)).astype(np.int64)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tcsl.data.bad import OnBad
 from tcsl.data.cache import AUTO
-from tcsl.data.dataset import Splits
+from tcsl.data.dataset import Dataset, Splits
+from tcsl.data.known import Known
 from tcsl.data.read import call_known, read
-from tcsl.data.splits import load_manifest
+from tcsl.data.splits import load_held_out, load_manifest
 from tcsl.registry import DATASETS
 from tcsl.types import Progress
 
@@ -47,10 +48,9 @@ def load(
     >>> len(load("digits", options={"per_class": 20}).train)
     200
     """
-    known = DATASETS.get(str(source)) if str(source) in DATASETS else None
+    known = _known(source)
     if known is not None and known.load is not None:
-        made: Splits = call_known(str(source), known.load, columns, options, seed=seed, root=str(root))
-        return made
+        return _made(source, known, columns, options, seed, root)
     manifest = read(source, root=root, columns=columns, on_bad=on_bad, options=options)
     return load_manifest(
         manifest,
@@ -62,3 +62,48 @@ def load(
         only_train=only_train,
         progress=progress,
     )
+
+
+def load_beside(
+    source: str | Path,
+    splits: Sequence[Literal["test", "val"]],
+    *,
+    seed: int = 0,
+    root: str | Path = "",
+    columns: Mapping[str, str] | None = None,
+    transform: str = "auto",
+    on_bad: OnBad = "error",
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Load a test or validation set that lies beside the training set, in a source of its own.
+
+    Parameters are those of `load`; of a source with splits it is the first of `splits` that it has, else all samples.
+
+    >>> len(load_beside("digits", ["test", "val"])) == len(load("digits").test)
+    True
+    """
+    known = _known(source)
+    if known is not None and known.load is not None:
+        made = _made(source, known, columns, options, seed, root)
+        return next((part for split in splits if (part := getattr(made, split)) is not None), made.train)
+    manifest = read(source, root=root, columns=columns, on_bad=on_bad, options=options)
+    fallback = AUTO if known is None else known.transform
+    return load_held_out(manifest, splits, transform=transform, fallback=fallback, on_bad=on_bad, progress=progress)
+
+
+def _known(source: str | Path) -> Known | None:
+    return DATASETS.get(str(source)) if str(source) in DATASETS else None
+
+
+def _made(
+    source: str | Path,
+    known: Known,
+    columns: Mapping[str, str] | None,
+    options: Mapping[str, Any] | None,
+    seed: int,
+    root: str | Path,
+) -> Splits:
+    assert known.load is not None
+    made: Splits = call_known(str(source), known.load, columns, options, seed=seed, root=str(root))
+    return made

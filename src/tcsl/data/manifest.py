@@ -63,6 +63,7 @@ class Manifest:
     rows : (n,) the samples' rows in the source
     where : from a row of the source to what messages call it
     skipped : rows that were left out
+    features : the names of the inputs' columns, where they are columns of a table
     """
 
     name: str
@@ -76,6 +77,7 @@ class Manifest:
     unit: Column | None = None
     views: Mapping[str, Images] = field(default_factory=dict)
     skipped: tuple[Bad, ...] = ()
+    features: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return n."""
@@ -184,16 +186,17 @@ def read_splits(column: Column) -> tuple[Column, dict[int, str]]:
     return Column(codes[column.codes], order), unknown
 
 
-def check_rows(manifest: Manifest, on_bad: OnBad) -> Manifest:
-    """Refuse, or leave out, ids that occur twice and classes with fewer than two training samples."""
+def check_rows(manifest: Manifest, on_bad: OnBad, *, trained_on: bool = True) -> Manifest:
+    """Refuse, or leave out, ids that occur twice and, where it is trained on, classes with less than two samples."""
     if len(manifest) == 0:
         raise InputError(f"{manifest.name}: there is no sample")
     manifest = manifest.without(_long_ids(manifest), on_bad)
     repeated = repeated_ids(manifest.ids, lambda i: manifest.where(int(manifest.rows[i])))
     manifest = manifest.without(repeated, on_bad)
-    manifest = manifest.without(_lonely(manifest), on_bad)
+    if trained_on:
+        manifest = manifest.without(_lonely(manifest), on_bad)
     manifest = replace(manifest, labels=manifest.labels.compact())
-    if len(manifest.labels.names) == 1:
+    if trained_on and len(manifest.labels.names) == 1:
         raise InputError(
             f"{manifest.name}: all samples are of class {manifest.labels.names[0][:80]!r}; "
             "a shortcut needs two classes or more to tell apart"

@@ -56,7 +56,7 @@ def read_shards(shards: Sequence[Path], columns: Mapping[str, str], *, name: str
             except OSError as error:
                 bad.append(Bad(where, f"cannot be read ({error.strerror or error})"))
     for role in ("split", "unit"):
-        if any(row.get(role) for row in rows):
+        if role in columns or any(row.get(role) for row in rows):
             bad += [Bad(row["where"], f"has no {role}") for row in rows if not row.get(role)]
             rows = [row for row in rows if row.get(role)]
     settle(name, bad, on_bad)

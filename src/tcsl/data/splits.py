@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -96,10 +96,7 @@ def load_manifest(
         )
     _check_shapes(manifest.name, parts)
     _warn_of_units(manifest, rows["val"])
-    skipped = [*manifest.skipped, *bad]
-    if skipped:
-        warnings.warn(f"{manifest.name}: left out {describe(skipped)}", TcslWarning, stacklevel=2)
-        facts["skipped"] = [[shown(where), shown(why)] for where, why in skipped]
+    facts |= _told_of_skipped(manifest, bad)
     converted = parts["train"].facts.get("converted")
     if converted:
         listing = ", ".join(f"{count:,} {kind}" for kind, count in converted.items())
@@ -109,6 +106,35 @@ def load_manifest(
         known = sets["train"].groups if sets else None
         sets[split] = _dataset(part, split, known, facts)
     return Splits(sets["train"], sets.get("test"), sets.get("val"))
+
+
+def load_held_out(
+    manifest: Manifest,
+    splits: Sequence[str],
+    *,
+    transform: str = "auto",
+    fallback: str = AUTO,
+    on_bad: OnBad = "error",
+    progress: Progress | None = None,
+) -> Dataset:
+    """Return what a source has to test or to validate on: the first of these splits that it has, else all of it."""
+    manifest = check_rows(manifest, on_bad, trained_on=False)
+    has = [split for split in splits if manifest.part(split).any()]
+    if has:
+        manifest = manifest.take(np.flatnonzero(manifest.part(has[0])))
+    part = _decoded(manifest, splits[0], transform, fallback, progress)
+    settle(manifest.name, part.bad, on_bad)
+    facts = {"source": manifest.name, **_told_of_skipped(manifest, part.bad)}
+    return _dataset(part, splits[0], None, facts)
+
+
+def _told_of_skipped(manifest: Manifest, bad: Sequence[Bad]) -> dict[str, Any]:
+    """Say what was left out; return it as a fact of the data."""
+    skipped = [*manifest.skipped, *bad]
+    if not skipped:
+        return {}
+    warnings.warn(f"{manifest.name}: left out {describe(skipped)}", TcslWarning, stacklevel=3)
+    return {"skipped": [[shown(where), shown(why)] for where, why in skipped]}
 
 
 def hold_out(
@@ -168,8 +194,8 @@ def _warn_of_units(manifest: Manifest, val: IntArray) -> None:
     absent = np.flatnonzero(np.bincount(labels.codes[val], minlength=len(labels.names)) == 0)
     if manifest.unit is not None and len(val) and not manifest.part("val").any() and len(absent):
         told.append(
-            f"the validation split that was made has no sample of {shown(', '.join(labels.names[k] for k in absent))}, "
-            "whose units are too large: use a larger data.val_fraction"
+            f"the validation split that was made has no sample of {shown(', '.join(labels.names[k] for k in absent))}: "
+            "whole units could not be divided so that it has; name a split, or try a larger data.val_fraction"
         )
     for text in told:
         warnings.warn(f"{manifest.name}: {text}", TcslWarning, stacklevel=3)
@@ -224,7 +250,7 @@ def _dataset(part: _Part, split: str, train_groups: Groups | None, facts: Mappin
         units=None if manifest.unit is None else manifest.unit.codes,
         name=f"{manifest.name}, {_WORDS[split]}",
         views=part.views,
-        facts={**facts, **part.facts},
+        facts={**facts, **part.facts, **({"features": list(manifest.features)} if manifest.features else {})},
         test=split != "train",
     )
     if part.digest:

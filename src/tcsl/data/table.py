@@ -48,7 +48,7 @@ def read_table(
     if len(frame) == 0:
         raise InputError(f"{path}: there is no sample")
     rows = frame[ROW].to_numpy()
-    inputs, reasons = _inputs(frame, path, roles, root, look)
+    inputs, reasons, features = _inputs(frame, path, roles, root, look)
     splits = column_of(frame[roles["split"][0]], path) if "split" in roles else None
     split, unknown = read_splits(splits) if splits is not None else (None, {})
     manifest = Manifest(
@@ -62,6 +62,7 @@ def read_table(
         group=encode(join_names([_names(frame[name], path) for name in roles["group"]])) if "group" in roles else None,
         unit=column_of(frame[roles["unit"][0]], path) if "unit" in roles else None,
         skipped=(*skipped, *empty),
+        features=features,
     )
     bad = {i: Bad(f"{manifest.where(int(rows[i]))}: {where}", why) for i, (where, why) in reasons.items()}
     if splits is not None:
@@ -147,19 +148,19 @@ def ids_of(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) 
 
 def _inputs(
     frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]], root: Path | None, look: bool
-) -> tuple[Images | AnyArray, dict[int, Bad]]:
-    """Return the images or the arrays of the rows, and, by position, what is wrong with them."""
+) -> tuple[Images | AnyArray, dict[int, Bad], tuple[str, ...]]:
+    """Return the images or the arrays of the rows; by position, what is wrong with them; the columns of features."""
     named = roles.get("inputs") or roles.get("path") or ()
     series = frame[named[0]] if len(named) == 1 else None
     if series is not None and _holds_lists(series):
-        return _lists(series, path)
+        return *_lists(series, path), ()
     if "inputs" in roles or series is None:
         return _features(frame, path, roles)
     if isinstance(series.dtype, pl.Struct):
         series = _image_field(series)
     bad = {int(i): Bad(repr(named[0]), "has no image") for i in np.flatnonzero(series.is_null().to_numpy())}
     if series.dtype == pl.Binary:
-        return _embedded(series, frame, path), bad
+        return _embedded(series, frame, path), bad, ()
     place = root or path.parent
     paths = _text(series, path).fill_null("").to_list()
     absent = missing_or_outside(place, paths) if look else {}
@@ -168,7 +169,7 @@ def _inputs(
             f"{path.name}: none of its {len(paths):,} files is in {place}, such as {shown(paths[0])}; name the folder "
             "that holds them with --root"
         )
-    return files(place, paths), absent | bad
+    return files(place, paths), absent | bad, ()
 
 
 def _image_field(series: pl.Series) -> pl.Series:
@@ -244,7 +245,9 @@ def _from_json(text: str | None) -> Any:
         return None
 
 
-def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]) -> tuple[AnyArray, dict[int, Bad]]:
+def _features(
+    frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]]
+) -> tuple[AnyArray, dict[int, Bad], tuple[str, ...]]:
     """Return (n, features) float32 from columns of numbers: those that were named, else all that have no other role."""
     taken = {ROW, *(name for role, names in roles.items() if role != "inputs" for name in names)}
     named = list(roles.get("inputs", ()))
@@ -270,7 +273,7 @@ def _features(frame: pl.DataFrame, path: Path, roles: Mapping[str, Sequence[str]
             why = "is empty" if value is None else f"is {str(value)[:40]!r}, not a number"
             bad.setdefault(int(i), Bad(repr(name), why))
     matrix = as_float32(np.stack([numbers[name].fill_null(0.0).to_numpy() for name in chosen], 1))
-    return matrix, bad
+    return matrix, bad, tuple(chosen)
 
 
 def _is_index(name: str) -> bool:

@@ -19,8 +19,12 @@ def check_ratio(ratio: Ratio) -> None:
     """Refuse a ratio outside (0, 1]; `auto` is one."""
     if ratio == "auto":
         return
+    if isinstance(ratio, str) or not isinstance(ratio, int | float | np.number):
+        raise InputError(f"ratio must be a number in (0, 1] or 'auto', got {ratio!r}")
     if not 0 < ratio <= 1:
-        hint = f"; did you mean {ratio / 100:.2f}?" if 1 < ratio <= 100 else ""
+        percent = ratio / 100
+        meant = f"{percent:.2f}" if percent == round(percent, 2) else f"{percent:g}"
+        hint = f"; did you mean {meant}?" if 1 < ratio <= 100 else ""
         raise InputError(f"ratio must be in (0, 1], got {ratio:g}{hint}")
 
 

@@ -73,11 +73,12 @@ class Average(Watch):
 
     @torch.no_grad()
     def _measure_norms(self) -> None:
-        norms = [module for module in self._net.modules() if isinstance(module, _BatchNorm)]
+        self._net.train()  # which leaves as they are those that the net has frozen
+        norms = [module for module in self._net.modules() if isinstance(module, _BatchNorm) and module.training]
+        self._net.eval()  # as it will be used: nothing is dropped at random
         if not norms:
             return
         kept = [norm.momentum for norm in norms]
-        self._net.eval()  # as it will be used: nothing is dropped at random
         for norm in norms:
             norm.reset_running_stats()
             norm.train()

@@ -84,8 +84,11 @@ def _drops(module: nn.Module) -> bool:
     """Tell whether a module is some dropout with a chance to drop, or draws numbers otherwise."""
     if isinstance(module, nn.RReLU | nn.FractionalMaxPool2d | nn.FractionalMaxPool3d):
         return True
+    if type(module).__module__.startswith("torchvision.transforms"):
+        return True  # many decide on the host what they do, and a graph would do the same in every step
     name = type(module).__name__.lower()
-    words = ["drop_prob", "dropout", "attention_dropout", "prob"] + ["p"] * ("drop" in name or "stochastic" in name)
+    words = ["drop_prob", "drop_rate", "dropout", "attention_dropout", "prob"]
+    words += ["p"] * ("drop" in name or "stochastic" in name)
     chances = (getattr(module, word, 0.0) for word in words)
     return any(isinstance(chance, int | float) and chance > 0 for chance in chances)
 
@@ -132,7 +135,7 @@ class Captured:
                 graph, pool=self._pool, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"
             ):
                 self._step(self._feed.gathered(size.index))
-        except (RuntimeError, torch.AcceleratorError) as error:
+        except RuntimeError as error:
             self._works = False
             _end_of_capture(self._feed.hardware.device)
             reason = str(error).strip().split("\n")[0][:200]

@@ -166,14 +166,14 @@ def _rows(inputs: Tensor, rows: Tensor, pinned: bool) -> Tensor:
 def batch_sizes(n: int, batch_size: int) -> list[int]:
     """Return the sizes of an epoch's ceil(n / batch) batches; the last, smaller one is never dropped.
 
-    A last batch below a quarter of the others would pull as hard as they do, and BatchNorm knows no mean of one or two
-    samples: there the last two batches are made equal.
+    A last batch below a quarter of the others would pull as hard as they do, and BatchNorm knows too little of three
+    samples or less: there the last two batches are made equal.
 
     >>> batch_sizes(10, 4), batch_sizes(9, 4), batch_sizes(66, 32)
-    ([4, 4, 2], [4, 3, 2], [32, 17, 17])
+    ([4, 3, 3], [4, 3, 2], [32, 17, 17])
     """
     whole, left = divmod(n, batch_size)
-    if whole and 0 < left < max(2, batch_size / 4):
+    if whole and 0 < left < max(min(4, batch_size), batch_size / 4):
         both = batch_size + left
         return [batch_size] * (whole - 1) + [-(-both // 2), both // 2]
     return [batch_size] * whole + [left] * (left > 0)

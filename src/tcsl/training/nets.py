@@ -316,8 +316,13 @@ def _normalise(data: Dataset) -> Normalise:
     return Normalise(mean.float().view(shape), std.float().view(shape), unit)
 
 
-def check_output(model: nn.Module, data: Dataset, *, device: torch.device | str = "cpu", more: bool = False) -> None:
-    """Run two samples through the net before all others; it may know `more` classes than the data have."""
+def check_output(
+    model: nn.Module, data: Dataset, *, device: torch.device | str = "cpu", more: bool = False, cure: str = ""
+) -> None:
+    """Run two samples through the net before all others; it may know `more` classes than the data have.
+
+    `cure` is what to do where it has another number of them.
+    """
     model.eval()
     try:
         with torch.inference_mode():
@@ -331,4 +336,7 @@ def check_output(model: nn.Module, data: Dataset, *, device: torch.device | str 
     if shape != (batch, classes) and not (more and len(shape) == 2 and shape[0] == batch and shape[1] > classes):
         came = shape if isinstance(out, Tensor) else type(out).__name__
         or_more = " or more" * more
-        raise InputError(f"the net must return logits of shape (batch, {classes}{or_more}), got {came} for {batch}")
+        what_to_do = f"; {cure}" * bool(cure)
+        raise InputError(
+            f"the net must return logits of shape (batch, {classes}{or_more}), got {came} for {batch}{what_to_do}"
+        )

@@ -84,19 +84,19 @@ def in_turns(tasks: Sequence[Callable[[], T]]) -> list[T]:
     # Events and not join: a join that Ctrl-C interrupts takes its thread for ended.
     ended = [threading.Event() for _ in tasks]
     begun: list[threading.Event] = []
-    try:
-        with torch.random.fork_rng():  # each training restores what it found, but not in the order of a stack
+    with torch.random.fork_rng():  # each training restores what it found, but not in the order of a stack
+        try:
             for k, task in enumerate(tasks):
                 threading.Thread(target=work, args=(k, task), daemon=True).start()
                 begun.append(ended[k])
             for event in begun:
                 event.wait()
-    finally:
-        with turns.changed:
-            turns.stopped = True
-            turns.changed.notify_all()
-        for event in begun:
-            event.wait()
+        finally:
+            with turns.changed:
+                turns.stopped = True
+                turns.changed.notify_all()
+            for event in begun:
+                event.wait()
     if errors:
         raise errors[0]
     return [results[k] for k in range(len(tasks))]
