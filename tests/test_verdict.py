@@ -28,11 +28,11 @@ def test_the_sign_test_is_scipys(gained, lost):
 def predictions_of(*rows):
     """Columns: label, biased, before, after; the first entry of a row is how often it is repeated.
 
-    Beside them are as many samples on which all agree and are right, with the same confidence. Where the coreset's
-    model departs it gives the others' class 0.1, else 0.8.
+    Beside them are as many samples of the class that plain training predicts, on which all agree and are right, with
+    the same confidence. Where the coreset's model departs it gives plain training's class 0.1, else 0.8.
     """
     table = np.concatenate([np.tile(row[1:], (row[0], 1)) for row in rows])
-    right = np.repeat(table[:, :1], 4, axis=1)
+    right = np.repeat(table[:, 2:3], 4, axis=1)
     both = np.concatenate([table, right]).T
     return *both, np.full(both.shape[1], 0.9), np.where(both[2] == both[3], 0.8, 0.1)
 
@@ -60,9 +60,9 @@ def test_only_the_biased_models_own_mistake_counts_and_only_against_the_right_cl
     assert (found.wrong, found.gained, found.lost, found.p, found.found) == (20, 0, 0, 1.0, False)
 
 
-@given(st.lists(st.integers(0, 3 * 3 * 3 - 1), min_size=5, max_size=40), st.randoms())
+@given(st.lists(st.integers(0, 3**4 - 1), min_size=5, max_size=40), st.randoms())
 def test_the_order_of_samples_does_not_matter(codes, random):
-    rows = [(0, code % 3, code // 3 % 3, code // 9, i % 4, i % 5) for i, code in enumerate(codes)]
+    rows = [(code // 27, code % 3, code // 3 % 3, code // 9 % 3, i % 4, i % 5) for i, code in enumerate(codes)]
     one, other = (np.array(order).T for order in (rows, random.sample(rows, len(rows))))
     one, other = (judge(*order[:4], order[4] / 4, order[5] / 5).as_dict() for order in (one, other))
     for name in ("p", "p_departed"):
@@ -82,10 +82,11 @@ def test_too_few_samples_say_that_nothing_can_be_told():
 def test_the_level_is_kept_where_gains_and_losses_are_equally_likely():
     """Of 2,000 draws without a shortcut, no more than 5 % and what chance adds (a binomial's 99.9 % point)."""
     rng = np.random.default_rng(0)
-    labels, biased, sure = np.zeros(120, np.int64), np.repeat([1, 0], 60), np.full(120, 0.9)
+    sure = np.full(120, 0.9)
     gained = both = 0
     for _ in range(2000):
-        before, after = rng.integers(0, 2, (2, 120))
+        labels, before, after = rng.integers(0, 2, (3, 120))
+        biased = np.where(np.arange(120) < 60, 1 - labels, labels)
         found = judge(labels, biased, before, after, sure, np.where(before == after, 0.8, 0.1))
         gained += found.p_gained <= LEVEL
         both += found.found is True
@@ -102,26 +103,29 @@ def test_departures_by_hand():
     # Ranks of the wrong ones 1, 2, 3, 4.5 and of the right ones 4.5, 6 about 3.5, each times 1/3 or -2/3 (2/3 are
     # wrong): they sum to 3.5, their squares to (9.75 + 4 x 7.25) / 9. Then 1, 2, 3, 5 and 4 about 3, times 0.2 or -0.8:
     # sum 1, squares 1. Weights 1 / 7 and 1 / 6.
-    alone = np.arange(13)
+    alone, same = np.arange(13), np.zeros(13, int)
     # Eight units are wrong somewhere: the variance is taken 8 / 7 times, and seven degrees of freedom are left.
     z = (3.5 / 7 + 1 / 6) / np.sqrt(8 / 7 * (38.75 / 9 / 49 + 1 / 36))
-    assert departure_test(wrong, kept, sure, alone) == pytest.approx(t.sf(z, 7))
-    assert departure_test(wrong, 1 - kept, sure, alone) == pytest.approx(t.cdf(z, 7))
+    assert departure_test(wrong, kept, sure, alone, same) == pytest.approx(t.sf(z, 7))
+    assert departure_test(wrong, 1 - kept, sure, alone, same) == pytest.approx(t.cdf(z, 7))
+    # Classes are strata of their own: with the same confidence for all, those of the first six and of the next five.
+    assert departure_test(wrong[:11], kept[:11], np.ones(11), alone[:11], sure[:11] > 0.7) == pytest.approx(t.sf(z, 7))
     # Of one unit are the last of the first stratum and the first of the second: -2.5 x -2/3 / 7 and 2 x 0.2 / 6.
     first, second = 5 / 3 / 7, 0.4 / 6
     z = (3.5 / 7 + 1 / 6) / np.sqrt(8 / 7 * (38.75 / 9 / 49 + 1 / 36 + 2 * first * second))
-    assert departure_test(wrong, kept, sure, np.where(alone == 6, 5, alone)) == pytest.approx(t.sf(z, 7))
+    assert departure_test(wrong, kept, sure, np.where(alone == 6, 5, alone), same) == pytest.approx(t.sf(z, 7))
 
 
 def test_where_nothing_can_be_compared_there_are_no_departures():
-    ranks, alone = np.linspace(0, 1, 9), np.arange(9)
-    assert departure_test(np.zeros(9, bool), ranks, np.ones(9), alone) is None
-    assert departure_test(np.ones(9, bool), ranks, np.ones(9), alone) is None
-    assert departure_test(np.arange(9) < 4, np.ones(9), np.ones(9), alone) is None
-    assert departure_test(np.arange(9) < 1, ranks, np.ones(9), alone) is None
+    ranks, alone, same = np.linspace(0, 1, 9), np.arange(9), np.zeros(9, int)
+    assert departure_test(np.zeros(9, bool), ranks, np.ones(9), alone, same) is None
+    assert departure_test(np.ones(9, bool), ranks, np.ones(9), alone, same) is None
+    assert departure_test(np.arange(9) < 4, np.ones(9), np.ones(9), alone, same) is None
+    assert departure_test(np.arange(9) < 1, ranks, np.ones(9), alone, same) is None
+    assert departure_test(np.arange(9) < 4, ranks, np.ones(9), alone, (np.arange(9) < 4).astype(int)) is None
     # Twelve equal units, each of whose sums is 0 but for rounding.
     wrong, kept = np.tile([False, True, True, False, False, False, False], 12), [0.8, 0.6, 0.2, 0.2, 0.2, 0.8, 0]
-    assert departure_test(wrong, np.tile(kept, 12), np.full(84, 0.9), np.arange(84) // 7) is None
+    assert departure_test(wrong, np.tile(kept, 12), np.full(84, 0.9), np.arange(84) // 7, np.zeros(84, int)) is None
 
 
 def test_gains_without_anything_to_compare_with_tell_nothing():
@@ -137,9 +141,10 @@ def test_gains_without_anything_to_compare_with_tell_nothing():
 @pytest.mark.parametrize("column", [SURE, KEPT])
 def test_a_confidence_that_is_not_finite_tells_nothing(column):
     columns = dict(zip(("biased", "cb_erm", "tcsl_cs", SURE, KEPT), predictions_of((9, 0, 1, 1, 0))[1:], strict=True))
-    assert verdict_of(columns, np.zeros(18)).found is True
+    labels = np.repeat([0, 1], 9)
+    assert verdict_of(columns, labels).found is True
     columns[column] = np.where(np.arange(18) == 4, np.nan, columns[column])
-    verdict = verdict_of(columns, np.zeros(18))
+    verdict = verdict_of(columns, labels)
     assert verdict.found is None
     assert "for 1 of the 18 held-out samples a model gives no finite number, first at index 4" in verdict.sentence
 
@@ -150,7 +155,7 @@ def test_in_one_stratum_departures_are_nearly_those_of_mann_and_whitney():
     wrong = rng.random(4000) < 0.3
     kept = rng.integers(0, 50, 4000) / 50 - 0.02 * wrong
     theirs = mannwhitneyu(kept[wrong], kept[~wrong], alternative="less", method="asymptotic", use_continuity=False)
-    ours = departure_test(wrong, kept, np.full(4000, 0.9), np.arange(4000))
+    ours = departure_test(wrong, kept, np.full(4000, 0.9), np.arange(4000), np.zeros(4000, int))
     assert norm.isf(ours) == pytest.approx(norm.isf(theirs.pvalue), rel=0.03)
     assert 1 < norm.isf(ours) < 4
 
@@ -167,19 +172,31 @@ def test_departures_that_only_confidence_explains_are_none(n, each, steady):
         kept = rng.beta(steady * sure, steady * (1 - sure) + 1e-9)
         wrong = rng.random(n) > sure
         noise = 0.01 * rng.random((2, n * each))  # samples of one unit are nearly the same
-        p = departure_test(wrong[unit], kept[unit] + noise[0], sure[unit] + noise[1], unit)
+        p = departure_test(wrong[unit], kept[unit] + noise[0], sure[unit] + noise[1], unit, rng.integers(0, 2, n)[unit])
+        found += p is not None and p <= LEVEL
+    assert found <= 42
+
+
+def test_departures_that_only_the_class_explains_are_none():
+    """Of one predicted class more is wrong, and the third model departs more from it: as where it is rare."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(500):
+        predicted = rng.integers(0, 2, 200)
+        wrong = rng.random(200) < np.where(predicted, 0.5, 0.1)
+        p = departure_test(wrong, rng.normal(size=200) - 3 * predicted, rng.random(200), np.arange(200), predicted)
         found += p is not None and p <= LEVEL
     assert found <= 42
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 1)), min_size=5, max_size=30),
+    st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=5, max_size=30),
     st.integers(1, 4),
 )
 def test_a_sample_repeated_in_its_unit_counts_once(rows, times):
-    """Of equal confidence; with more than one stratum, the repeated wrong ones would make other strata."""
-    biased, before, after = np.array(rows).T
-    labels, sure, kept = np.zeros_like(biased), np.full(len(biased), 0.9), np.where(before == after, 0.8, 0.1)
+    """Of one class and equal confidence; with more strata, the repeated ones would make others, of other weights."""
+    labels, biased, after = np.array(rows).T
+    before, sure, kept = np.ones_like(biased), np.full(len(biased), 0.9), np.where(after == 1, 0.8, 0.1)
     columns = (labels, biased, before, after, sure, kept)
     once = judge(*columns, np.arange(len(biased)))
     again = judge(*(np.repeat(column, times) for column in columns), np.repeat(np.arange(len(biased)), times))
@@ -208,11 +225,11 @@ def test_too_few_units_say_that_nothing_can_be_told():
     assert "gets 40 of the 80 held-out samples (4 of 4 units) wrong, and with fewer than 5" in verdict.sentence
 
 
-@pytest.mark.parametrize("kind", ["wrong labels", "overlap"])
+@pytest.mark.parametrize("kind", ["wrong labels", "overlap", "a rare class"])
 def test_of_a_coreset_that_turns_the_rule_around_nothing_is_told(kind, tmp_path):
     """Real runs on rows of two classes in which nothing is spurious; the first test alone would be sure."""
     rng = np.random.default_rng(1)
-    truth = np.arange(1200) % 2
+    truth = (np.arange(1200) % 10 == 0).astype(int) if kind == "a rare class" else np.arange(1200) % 2
     labels = np.where(rng.random(1200) < 0.1, 1 - truth, truth) if kind == "wrong labels" else truth
     rows = rng.normal(size=(1200, 3))
     rows[:, 0] += (6 if kind == "wrong labels" else 3) * truth

@@ -8,8 +8,9 @@ such as photographs of one patient, have one vote.
 
 A coreset of mislabelled or ambiguous samples does that, too, by turning the rule around: it departs from it where it
 fails and where it holds. So the coreset's model must give plain training's class less probability where that is wrong
-than where it is right, at the same confidence of plain training: van Elteren's rank test. Where that confidence says
-all that can be known, it does not. Probabilities are compared by their log-odds, which do not round to 1.
+than where it is right, at the same class and confidence of plain training: van Elteren's rank test. Where these say all
+that can be known, it does not. (Confidence alone would not do: of a rare class more is wrong, and a coreset of other
+shares departs more from it.) Probabilities are compared by their log-odds, which do not round to 1.
 
 The verdict is "shortcut" where both have p of at most 5 %, and where only the first has, it cannot be told; how often
 that is so, over the strength of a planted one and without any, is measured in docs/verdict.md.
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from tcsl.selection.classes import samples_by_class
 from tcsl.types import AnyArray, BoolArray, FloatArray, IntArray
 
 LEVEL = 0.05
@@ -84,11 +86,11 @@ def judge(
         trained on the coreset
     units : (n,) 0 .. units - 1, what each sample shows; by default each shows something else
 
-    >>> labels, sure = np.zeros(40, np.int64), np.full(40, 2.0)
-    >>> biased, before, after = (np.r_[np.ones(wrong, int), np.zeros(40 - wrong, int)] for wrong in (12, 8, 1))
+    >>> labels, sure = np.repeat([0, 1], 20), np.full(40, 2.0)
+    >>> biased, before, after = (np.where(np.arange(40) < wrong, 1, labels) for wrong in (12, 8, 1))
     >>> judge(labels, biased, before, after, sure, np.where(before == after, 2.0, -2.0)).sentence
     'There is a shortcut: of the 12 mistakes of the biased model on held-out samples, training on everything repeats 7
-    that training on the coreset sets right, and the reverse holds for 0 (p = 0.01)'
+    that training on the coreset sets right, and the reverse holds for 0 (p = 0.0078)'
     """
     wrong = biased != labels
     gained, lost = wrong & (before == biased) & (after == labels), wrong & (before == labels) & (after == biased)
@@ -124,12 +126,12 @@ def judge(
             f"; of the {counted.units:,} held-out units, {counted.units_gained:,} gain and {counted.units_lost:,} lose"
         )
     p_gained = sign_test(counted.units_gained, counted.units_lost)
-    p_departed = departure_test(before != labels, kept, sure, unit)
+    p_departed = departure_test(before != labels, kept, sure, unit, before)
     tested = replace(counted, p_gained=p_gained, p_departed=p_departed)
     if p_gained <= LEVEL and p_departed is None:
         told += (
-            "; but there are no samples at the same confidence on which training on everything is right, to compare "
-            "them with: hold out some in which the suspected shortcut holds, too"
+            "; but there are no samples of the same predicted class and confidence on which training on everything is "
+            "right, to compare them with: hold out some in which the suspected shortcut holds, too"
         )
         return replace(tested, sentence=f"Cannot tell whether there is a shortcut: {told}")
     p = max(p_gained, p_departed or 0.0)
@@ -144,7 +146,9 @@ def judge(
     return replace(tested, found=p <= LEVEL, sentence=f"{title}: {told} ({said_of_p(p)})", p=p)
 
 
-def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: IntArray) -> float | None:
+def departure_test(
+    wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: IntArray, predicted: IntArray
+) -> float | None:
     """Return the one-sided p of van Elteren's test: a model's class has a lower rank with another where it is wrong.
 
     The variance is that of the units' sums, so that samples of one unit need not be independent; with k units that are
@@ -154,22 +158,23 @@ def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: 
     ----------
     wrong : (n,) whether the class is wrong
     kept : (n,) the other model's log-odds of it, or anything that has their order
-    sure : (n,) the model's own; there is a stratum for every two units that are wrong somewhere
+    sure : (n,) the model's own; of each class there is a stratum for every two units that are wrong somewhere
     units : (n,) what each sample shows
+    predicted : (n,) the class
 
     >>> wrong, kept = np.repeat([True, False], 4), np.array([0.1, 0.2, 0.3, 0.6, 0.5, 0.7, 0.8, 0.9])
-    >>> round(departure_test(wrong, kept, np.full(8, 0.9), np.arange(8)), 4)  # t = 14 / 2 / sqrt(42 / 4 x 4 / 3)
+    >>> same = np.zeros(8, np.int64)
+    >>> round(departure_test(wrong, kept, np.full(8, 0.9), np.arange(8), same), 4)  # t = 14 / 2 / sqrt(42 / 4 x 4 / 3)
     0.0791
     """
     from scipy.stats import rankdata, t
 
-    wrong_units = len(np.unique(units[wrong]))
+    stratum = _strata(wrong, sure, units, predicted)
+    among = np.flatnonzero(stratum >= 0)
+    wrong_units = len(np.unique(units[among][wrong[among]]))
     if wrong_units < 2:
         return None
-    cuts = np.quantile(sure[wrong], np.linspace(0, 1, wrong_units // 2 + 1))
-    # What is surer than all of the wrong ones, or less sure, has nothing to be compared with.
-    among = np.flatnonzero((sure >= cuts[0]) & (sure <= cuts[-1]))
-    stratum = np.unique(np.searchsorted(np.unique(cuts[1:-1]), sure[among]), return_inverse=True)[1]
+    stratum = np.unique(stratum[among], return_inverse=True)[1]
     size = np.bincount(stratum)
     share = np.bincount(stratum, wrong[among]) / size
     # Ranks over all, stratum after stratum, less those of the strata before: ranks within each, in one sort.
@@ -181,6 +186,23 @@ def departure_test(wrong: BoolArray, kept: FloatArray, sure: FloatArray, units: 
     if variance <= 1e-20 * float((below**2).sum()):  # rounding
         return None
     return float(t.sf(below.sum() / np.sqrt(variance), wrong_units - 1))
+
+
+def _strata(wrong: BoolArray, sure: FloatArray, units: IntArray, predicted: IntArray) -> IntArray:
+    """Return each sample's stratum (n,), of one predicted class each; -1 for what has nothing to be compared with."""
+    out = np.full(len(wrong), -1)
+    begun = 0
+    for members in samples_by_class(predicted).values():
+        odd = members[wrong[members]]
+        strata = len(np.unique(units[odd])) // 2
+        if strata == 0:
+            continue
+        cuts = np.quantile(sure[odd], np.linspace(0, 1, strata + 1))
+        # What is surer than all of the wrong ones, or less sure, is left out.
+        among = members[(sure[members] >= cuts[0]) & (sure[members] <= cuts[-1])]
+        out[among] = begun + np.searchsorted(np.unique(cuts[1:-1]), sure[among])
+        begun += strata
+    return out
 
 
 def said_of_p(p: float) -> str:
