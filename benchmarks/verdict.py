@@ -7,7 +7,7 @@ At alpha = 0.1 the colour is independent of the digit: there is no shortcut, and
 `tcsl run digits` with that alpha and seed, methods cb_erm and tcsl_cs: the verdict is the one that a user gets. With
 "alike" the held-out digits are the 300 of the validation set, whose colours are drawn like the training set's. Rows are
 1,200 for training and as many held out, of two or five classes: normal, and overlapping (of two, Bayes has 7 % wrong),
-overlapping with classes that are rare (a tenth of two, a twentieth of five), far apart with 10 % of the labels wrong, or
+overlapping with rare classes (a tenth of two, a twentieth of five), far apart with 10 % of the labels wrong, or
 overlapping with a planted feature that gives 90 % of the labels away, held out alike. Seeds start from 700: those below
 were looked at while the tests were chosen (docs/verdict.md).
 """

@@ -420,3 +420,35 @@ def test_models_that_cannot_be_evaluated(model, message):
 
 def test_a_model_may_know_more_classes_than_the_samples_have():
     assert tcsl.evaluate(torch.nn.Linear(2, 5), (np.zeros((4, 2), np.float32), [0, 1, 0, 1])).n == 4
+
+
+def test_a_model_takes_arrays_and_float64():
+    X, y, _ = shortcut_rows()
+    model = tcsl.train((X, y), settings=QUICK)
+    expected = model(torch.as_tensor(X, dtype=torch.float32))
+    for given in (X, X.astype(np.float64), torch.as_tensor(X, dtype=torch.float64)):
+        torch.testing.assert_close(model(given), expected)
+
+
+def test_datasets_are_made_of_arrays():
+    X, y, _ = shortcut_rows()
+    made = tcsl.make_dataset(X, y, units=np.arange(len(y)) // 2)
+    assert made.fingerprint == tcsl.make_dataset(torch.as_tensor(X), torch.as_tensor(y)).fingerprint
+    assert len(np.unique(made.units)) == len(y) // 2
+
+
+def test_runs_on_other_test_data_have_places_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, attribute = shortcut_rows()
+    how = {"methods": ["cb_erm"], "settings": QUICK | {"train.epochs": 1}}
+    paths = {
+        tcsl.debias((X, y), 0.5, **how, **more).path
+        for more in ({}, {"test": (X, y)}, {"test": (X, y), "test_groups": attribute})
+    }
+    assert len(paths) == 3
+    with pytest.raises(RunFolderError, match="resume=True"):
+        tcsl.debias((X, y), 0.5, **how)
+
+
+def test_all_that_is_public_is_listed():
+    assert set(tcsl.__all__) <= set(dir(tcsl))

@@ -61,3 +61,10 @@ def test_a_file_has_a_line_a_stage(capsys):
         for epoch in (1, 5):
             bars.report(0, biased(epoch))
     assert capsys.readouterr().err == "biased  epoch 5/5  loss 0.1234  separation 0.88  3 % done\n"
+
+
+def test_a_stage_of_other_steps_than_planned_ends_where_it_was_to_end(capsys):
+    with ProgressBars({0: {"first": 50, "second": 50}}) as bars:
+        bars.report(0, Epoch("first", 1, 1, 500, 500, 0.5, 1.0))
+        bars.report(0, Epoch("second", 1, 1, 10, 10, 0.5, 1.0))
+    assert re.findall(r"(\d+) % done", capsys.readouterr().err) == ["50", "100"]

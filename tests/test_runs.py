@@ -45,7 +45,7 @@ def test_an_existing_folder_is_refused_without_resume(tmp_path):
     folder = open_folder(tmp_path / "run", resume=True)
     folder.finish({"x": 1})
     folder.close()
-    with pytest.raises(RunFolderError, match="is finished: add --resume to show"):
+    with pytest.raises(RunFolderError, match=r"is finished: add --resume to show.*\(in Python, resume=True"):
         open_folder(tmp_path / "run")
     assert folder.result() == {"x": 1}
 
@@ -275,3 +275,10 @@ def test_files_that_are_no_tables(tmp_path):
     scores(facts={"schema": 99}).save(tmp_path / "new.parquet")
     with pytest.raises(InputError, match="newer tcsl"):
         Scores.load(tmp_path / "new.parquet")
+
+
+def test_seeds_that_are_not_finished_are_named(tmp_path):
+    (tmp_path / "seed-3").mkdir()
+    (tmp_path / "seed-3" / "config.toml").write_text("seed = 3\n")
+    with pytest.raises(RunFolderError, match=r"several seeds that are not finished: .* name one of them, .*seed-3"):
+        RunFolder.find(tmp_path)

@@ -4,6 +4,7 @@ import re
 
 from rich.console import Console
 
+from tcsl.caution import worse
 from tcsl.tables import render_stages, render_summary
 
 
@@ -33,6 +34,16 @@ def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
     assert care.startswith("seed 1: take care: the larger part stands apart: no shortcut was told apart")
     assert full == "seed 2: 40 of 200 samples stand apart by their losses (G_high)"
     assert "room for 40 samples, and G_high has 40" in why
+    assert "31 of the coreset's 40 samples are of G_high" in said_of({"n": 200, "g_high": 31})[1]
+    assert "take care" not in "".join(said_of({"n": 200, "g_high": 30}))
+
+
+def test_a_model_that_is_worse_is_said():
+    fell = worse({"wga": 0.376, "worst_class": 0.5}, {"wga": 0.038, "worst_class": 0.9})
+    assert fell.startswith("the coreset's model is worse than plain training, 3.8 % in its worst group and not 37.6 %")
+    assert "60.0 % in its worst class and not 70.0 %" in worse({"worst_class": 0.7}, {"wga": None, "worst_class": 0.6})
+    assert worse({"wga": 0.376}, {"wga": 0.327}) == ""
+    assert worse(None, {"wga": 0.1}) == worse({"wga": 0.9}, None) == worse({"wga": None}, {"wga": 0.1}) == ""
 
 
 def test_what_is_known_of_the_minority_is_said():

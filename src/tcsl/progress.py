@@ -57,10 +57,10 @@ class ProgressBars:
         text = f"{name}{epoch.stage:<7} epoch {number}  loss {epoch.loss:.4f}{apart}"
         if key not in self._tasks:
             self._tasks[key] = self._bars.add_task(text, total=sum(plan.values()))
-        self._bars.update(self._tasks[key], completed=before + epoch.step, description=text)
+        made = before + plan[epoch.stage] * epoch.step / epoch.steps  # a stage may take other steps than was planned
+        self._bars.update(self._tasks[key], completed=made, description=text)
         if not self._console.is_terminal and epoch.epoch == epoch.epochs:
-            done = 100 * (before + epoch.step) / sum(plan.values())
-            self._console.print(f"{text}  {done:.0f} % done", highlight=False)
+            self._console.print(f"{text}  {100 * made / sum(plan.values()):.0f} % done", highlight=False)
 
 
 @contextmanager

@@ -152,7 +152,6 @@ def run_methods(
     check_quota(settings.select.ratio, len(train_set))
     judged = judged_on(settings, train_set, val_set, val_iid)
     check_shapes(train_set, ("test", test_set), ("validation", val_set), ("validation", judged))
-    path = Path(out) if out is not None else default_path(settings, train_set)
     work = {
         "work": "run",
         "test": None if test_set is None else test_set.fingerprint,
@@ -163,6 +162,7 @@ def run_methods(
     if test_set is not None and test_set.units is not None:
         work["units"] = hashlib.sha256(test_set.units.astype("<i8").tobytes()).hexdigest()
     work |= judged_facts(settings, judged)
+    path = Path(out) if out is not None else default_path(settings, train_set, work=work)
     with opened_job(
         train_set,
         settings,
@@ -466,9 +466,11 @@ def _how(settings: Settings) -> dict[str, Any]:
     }
 
 
-def default_path(settings: Settings, data: Dataset, *, seeds: int | None = None) -> Path:
-    """Return runs/NAME-HASH; the hash is over all settings, the data and, for several seeds, how many."""
-    identity = json.dumps([flat(settings), data.fingerprint, seeds], sort_keys=True)
+def default_path(
+    settings: Settings, data: Dataset, *, seeds: int | None = None, work: Mapping[str, Any] | None = None
+) -> Path:
+    """Return runs/NAME-HASH; the hash is over all settings, the data and, where given, the seeds and what is done."""
+    identity = json.dumps([flat(settings), data.fingerprint, seeds, *([work] if work else [])], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
     name = Path(settings.data.name.partition(":")[2] or settings.data.name or "data").stem
     return Path("runs") / f"{name}-{settings.profile}-{digest}"

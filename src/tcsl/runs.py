@@ -75,7 +75,7 @@ class RunFolder:
                 raise RunFolderError(
                     f"{path} exists and {state}: add --resume to "
                     f"{'show its result' if folder.done else 'go on from its last epoch'}, "
-                    "choose another place with --out, or delete it"
+                    "choose another place with --out, or delete it (in Python, resume=True or out=...)"
                 )
             folder._acquire()
         else:
@@ -95,6 +95,12 @@ class RunFolder:
         if (path / "summary.json").is_file():
             raise RunFolderError(f"{path} holds several seeds: name one of them, such as {path / 'seed-0'}")
         if not (path / "config.toml").is_file():
+            seeds = sorted(path.glob("seed-*/config.toml"))
+            if seeds:
+                raise RunFolderError(
+                    f"{path} holds several seeds that are not finished: go on with --resume, or name one of them, such "
+                    f"as {seeds[0].parent}"
+                )
             why = "it has no config.toml" if path.exists() else "there is nothing at that place"
             raise RunFolderError(f"{path} is not a run folder: {why}")
         folder = cls(path)

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tcsl.caution import caution
+from tcsl.caution import caution, worse
 from tcsl.selection.quota import said
 from tcsl.statistics import summarise
 from tcsl.text import printable
@@ -200,6 +200,12 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
         notes.append(text)
         if care := caution(found["g_high"], found["n"], coresets.get("tcsl_cs", {}).get("n")):
             notes.append(f"seed {seed}: take care: {care}")
+    means = {
+        name: {metric: value and value["mean"] for metric, value in row.items()}
+        for name, row in summary["methods"].items()
+    }
+    if care := worse(means.get("cb_erm"), means.get("tcsl_cs")):
+        notes.append(f"take care: {care}")
     times = [sum(stages.values()) for stages in summary["seconds"]]
     notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))
     notes += [f"not known: {what}" for what in summary["unknown"]]

@@ -33,12 +33,13 @@ def test_a_run_as_text(rows):
     assert lines[1] == rows.verdict.sentence
     assert lines[2] == f"{found['g_high']} of 120 samples stand apart by their losses (G_high); the coreset keeps 30"
     assert lines[3].startswith("Take care: the coreset has room for 30 samples, and G_high has ")
-    assert lines[4] == "accuracy on test data, %"
-    assert lines[5].split("  ")[0] == "method"
+    assert lines[4].startswith("Take care: the coreset's model is worse than plain training, ")
+    assert lines[5] == "accuracy on test data, %"
+    assert lines[6].split("  ")[0] == "method"
     before = rows.result["evaluation"]["cb_erm"]
     wanted = [f"{100 * before[metric]:.1f}" for metric in ("wga", "average", "weighted_average")]
-    assert re.split(r"\s{2,}", lines[6]) == ["CB ERM", *wanted]
-    assert len({len(line) for line in lines[5:]}) == 1
+    assert re.split(r"\s{2,}", lines[7]) == ["CB ERM", *wanted]
+    assert len({len(line) for line in lines[6:]}) == 1
     assert str(rows) == repr(rows)
 
 

@@ -212,7 +212,7 @@ def build_waterbirds(
 
     with reading(quiet=quiet) as progress:
         made = make(cub, places, data_root(root or ""), seed=seed, progress=progress)
-    typer.echo(f"waterbirds is in {made}: tcsl run waterbirds --root {made.parent}")
+    typer.echo(f"waterbirds is in {made}: tcsl run waterbirds --root {shlex.quote(str(made.parent))}")
 
 
 @build.command("metashift")
@@ -233,4 +233,4 @@ def build_metashift(
 
     with reading(quiet=quiet) as progress:
         made = make(images, metadata, data_root(root or ""), copy=copy, progress=progress)
-    typer.echo(f"metashift is in {made}: tcsl run metashift --root {made.parent}")
+    typer.echo(f"metashift is in {made}: tcsl run metashift --root {shlex.quote(str(made.parent))}")

@@ -134,7 +134,8 @@ def export(
             said.append(f"the paths in {table} are relative to {relative_to}: add --root {root}")
     if links is not None:
         leads_to = linked.export_links(kept, settings, links, class_names=class_names)
-        said.append(f"the links lead to {leads_to}: tcsl run {links} --root {leads_to}")
+        command = shlex.join(["tcsl", "run", str(links), "--root", str(leads_to)])
+        said.append(f"the links lead to {leads_to}: {command}")
     if hub is not None:
         export_hub(marked["hub"], hub)
     if fiftyone is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -131,7 +132,7 @@ def train(
         evaluation = api.evaluate(model, splits.evaluation, train=splits.train, settings=settings)
         _show_evaluations(out, {"final": evaluation}, as_json)
     if not as_json:
-        typer.echo(f"the model is in {out}  (tcsl evaluate {out})")
+        typer.echo(f"the model is in {out}  (tcsl evaluate {shlex.quote(str(out))})")
 
 
 def evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -112,6 +113,6 @@ def run(
     from tcsl.tables import print_summary
 
     print_summary(summary, Console())
-    typer.echo(f"the run is in {path}  (tcsl show {path})")
+    typer.echo(f"the run is in {path}  (tcsl show {shlex.quote(str(path))})")
     if (page := path / "report.html").is_file():
         typer.echo(f"open its page: {page}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
+from tcsl.caution import caution
 from tcsl.cli import options
 from tcsl.cli.options import print_json
 from tcsl.errors import InputError
@@ -258,5 +259,7 @@ def _tell(chosen: _Chosen, as_json: bool) -> None:
     from tcsl.tables import render_kept
 
     typer.echo(f"kept {len(coreset)} of {len(labels)} samples: {chosen.how}")
+    if coreset.g_high.any() and (care := caution(int(coreset.g_high.sum()), len(labels), len(coreset))):
+        typer.echo(f"take care: {care}")
     Console().print(render_kept(classes))
     typer.echo(f"the coreset is in {chosen.place}")

@@ -145,8 +145,8 @@ class Splits(NamedTuple):
 
 
 def make_dataset(
-    inputs: Tensor,
-    labels: Tensor,
+    inputs: Tensor | AnyArray,
+    labels: Tensor | AnyArray,
     *,
     class_names: Sequence[str] | None = None,
     ids: AnyArray | None = None,
@@ -170,6 +170,7 @@ def make_dataset(
     >>> len(make_dataset(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])))
     4
     """
+    inputs, labels = torch.as_tensor(inputs), torch.as_tensor(labels)
     n = len(inputs) if inputs.ndim else 0
     for what, length in (
         ("labels", len(labels) if labels.ndim else 0),

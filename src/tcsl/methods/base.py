@@ -111,7 +111,7 @@ def check_needs(name: str, train: Dataset, val: Dataset | None) -> None:
     if "train groups" in method.needs and train.groups is None:
         raise InputError(
             f"{name} needs the groups of the training set, and {train.name} has none; "
-            "pass groups=, or leave the method out"
+            "name a column with --columns group=NAME (in Python, groups=), or leave the method out"
         )
     if {"val", "val groups"} & set(method.needs) and val is None:
         raise InputError(

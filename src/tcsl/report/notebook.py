@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tcsl.caution import caution
+from tcsl.caution import caution, worse
 from tcsl.text import printable
 
 _WIDTH = 480  # of the map on the screen
@@ -86,7 +86,10 @@ def _told(result: Mapping[str, Any]) -> _Told:
         )
         if said := caution(found["g_high"], found["n"], kept["n"] if kept else None):
             sentences.append(f"Take care: {said}")
-    if not result.get("evaluation"):
+    evaluation = result.get("evaluation") or {}
+    if said := worse(evaluation.get("cb_erm"), evaluation.get("tcsl_cs")):
+        sentences.append(f"Take care: {said}")
+    if not evaluation:
         return _Told(sentences, "", [])
     from tcsl.bench.seeds import summarise_results
     from tcsl.tables import known_metrics

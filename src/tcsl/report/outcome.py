@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcsl.caution import caution
+from tcsl.caution import caution, worse
 from tcsl.report.material import Material
 from tcsl.statistics import seen, wilson, wilson_of_mean
 from tcsl.types import IntArray
@@ -27,9 +27,14 @@ def outcome(material: Material) -> dict[str, Any]:
         "truth": found if "minority" in found else None,
         "coreset": kept,
         "accuracy": _accuracy(material),
-        "caution": caution(found["g_high"], found["n"], kept),
+        "caution": [said for said in (caution(found["g_high"], found["n"], kept), _worse(result)) if said],
         "unknown": _unknown(material),
     }
+
+
+def _worse(result: Mapping[str, Any]) -> str:
+    evaluation = result.get("evaluation") or {}
+    return worse(evaluation.get(BEFORE), evaluation.get(AFTER))
 
 
 def measured(part: Mapping[str, Any], name: str = "") -> dict[str, Any] | None:

@@ -106,7 +106,8 @@ def select_coreset(
         chosen = high[select_weighted(tcsl_s[high], total, rng=rng)]
     else:
         chosen = rng.choice(high, total, replace=False)
-    warn_of_lost_classes(labels, chosen, advice="use a larger ratio, or fill='equal'")
+    advice = "use a larger ratio" + ", or fill='equal'" * (settings.fill != "equal")
+    warn_of_lost_classes(labels, chosen, advice=advice)
     return np.sort(chosen)
 
 
