@@ -71,6 +71,13 @@ def test_the_order_of_samples_does_not_matter(codes, random):
     assert one == other
 
 
+def test_a_rule_that_plain_training_does_not_follow_is_no_shortcut_and_that_is_said():
+    found = judge(*predictions_of((300, 0, 1, 0, 0), (8, 0, 1, 1, 1)))
+    assert found.found is False
+    assert "; training on everything repeats 8 of all: it does not rely on what misled the biased one" in found.sentence
+    assert "of all" not in judge(*predictions_of((300, 0, 1, 0, 0), (20, 0, 1, 1, 1))).sentence
+
+
 def test_too_few_samples_say_that_nothing_can_be_told():
     few = judge(*predictions_of((4, 0, 1, 1, 0), (90, 1, 1, 1, 1)))
     assert few.found is None

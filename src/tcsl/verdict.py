@@ -142,6 +142,9 @@ def judge(
             f"samples in which the suspected one fails ({said_of_p(p)})"
         )
         return replace(tested, sentence=f"Cannot tell whether there is a shortcut: {told}", p=p)
+    repeated = int((wrong & (before == biased)).sum())
+    if p > LEVEL and repeated <= LEVEL * counted.wrong:
+        told += f"; training on everything repeats {repeated:,} of all: it does not rely on what misled the biased one"
     title = "There is a shortcut" if p <= LEVEL else "No shortcut found"
     return replace(tested, found=p <= LEVEL, sentence=f"{title}: {told} ({said_of_p(p)})", p=p)
 
