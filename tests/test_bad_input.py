@@ -208,7 +208,7 @@ def test_a_class_whose_images_are_all_bad_is_left_out(tmp_path):
     for path in (tmp_path / "dog").iterdir():
         path.write_bytes(b"x")
     assert re.search(
-        "all samples are of class 'cat'; a shortcut needs two classes or more to tell apart; left out: 7 bad samples:",
+        "all samples are of class 'cat'; a shortcut needs two classes or more to tell apart; left out: 8 bad samples:",
         refused(tmp_path, on_bad="skip"),
     )
 

@@ -407,3 +407,10 @@ def test_the_estimate_counts_the_steps_and_bytes_of_a_run():
 def test_the_estimate_works_for_few_samples_many_classes_and_any_learning_rate(n, classes, lr):
     settings = resolve(overrides={"train.lr": lr, "device.device": "cpu"})
     assert estimate_run(settings, n, (3, 8, 8), classes)["seconds"] > 0
+
+
+def test_what_left_one_class_is_said(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a,label\n1,0.1,x\n1,0.3,y\n1,0.5,y\n2,0.1,x\n")
+    why = r"all samples are of class 'x'.*left out: 2 bad samples: row 2 of t.csv has the id '1' of row 1"
+    with pytest.raises(InputError, match=why):
+        check_manifest(read(tmp_path / "t.csv", on_bad="skip"))

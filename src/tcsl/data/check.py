@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tcsl.data.bad import Bad, describe, reasons
+from tcsl.data.bad import Bad, reasons
 from tcsl.data.groups import check_group_count
 from tcsl.data.image import BadImage, decode_image, open_image, quiet
 from tcsl.data.images import Images
 from tcsl.data.manifest import Column, Manifest, check_rows, divided_units
 from tcsl.data.parallel import in_order
-from tcsl.errors import InputError
 from tcsl.types import AnyArray, Progress
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def check_manifest(
     if manifest.group is not None:
         check_group_count(manifest.labels.names, manifest.group.names, manifest.name)
     listed = len(manifest) + len(manifest.skipped)
-    manifest = _usable(manifest)
+    manifest = check_rows(manifest, "skip")
     looked: dict[str, Any] = {}
     if not isinstance(manifest.inputs, Images):
         shape = list(manifest.inputs.shape[1:])
@@ -63,7 +62,7 @@ def check_manifest(
             odd = "has another size than the first image (choose a data.transform such as short:256,crop:224)"
             seen = {row: one._replace(why=one.why or odd * (one.size != first)) for row, one in seen.items()}
         bad = {i: Bad(_called(manifest, i), one.why) for i, one in enumerate(seen.values()) if one.why}
-        manifest = _usable(manifest.without(bad, "skip"))
+        manifest = check_rows(manifest.without(bad, "skip"), "skip")
         good = [seen[row] for row in manifest.rows.tolist()]
         sizes = Counter(one.size for one in good if one.size)
         looked = {
@@ -138,16 +137,6 @@ def _attribute(sets: Sequence[Dataset]) -> Column | None:
     names = known[0].attribute_names
     cells = [groups.group if groups.cell is None else groups.cell for groups in known]  # class x attribute
     return Column(np.concatenate(cells) % len(names), names)
-
-
-def _usable(manifest: Manifest) -> Manifest:
-    """Leave out what a run would leave out; where too little is left, say what else was left out before."""
-    try:
-        return check_rows(manifest, "skip")
-    except InputError as error:
-        if not manifest.skipped:
-            raise
-        raise InputError(f"{error}; left out: {describe(manifest.skipped)}") from None
 
 
 def _look(images: Images, name: str, progress: Progress | None) -> list[_Seen]:

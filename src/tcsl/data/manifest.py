@@ -124,7 +124,7 @@ class Manifest:
         found = [bad[i] for i in sorted(bad)]
         settle(self.name, found, on_bad)
         if len(bad) == len(self):
-            raise InputError(f"{self.name}: no sample is left: {describe(found)}")
+            raise InputError(f"{self.name}: no sample is left: {describe([*self.skipped, *found])}")
         kept = np.delete(np.arange(len(self)), sorted(bad))
         return replace(self.take(kept), skipped=(*self.skipped, *found))
 
@@ -197,9 +197,10 @@ def check_rows(manifest: Manifest, on_bad: OnBad, *, trained_on: bool = True) ->
         manifest = manifest.without(_lonely(manifest), on_bad)
     manifest = replace(manifest, labels=manifest.labels.compact())
     if trained_on and len(manifest.labels.names) == 1:
+        left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
         raise InputError(
             f"{manifest.name}: all samples are of class {manifest.labels.names[0][:80]!r}; "
-            "a shortcut needs two classes or more to tell apart"
+            f"a shortcut needs two classes or more to tell apart{left_out}"
         )
     return manifest
 

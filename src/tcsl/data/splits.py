@@ -47,11 +47,7 @@ def load_manifest(
     val_seed : which samples those are
     only_train : leave the other splits undecoded, and out
     """
-    try:
-        manifest = check_rows(manifest, on_bad)
-    except InputError as error:
-        left_out = f"; left out: {describe(manifest.skipped)}" if manifest.skipped else ""
-        raise InputError(f"{error}{left_out}") from None
+    manifest = check_rows(manifest, on_bad)
     check_group_count(manifest.labels.names, () if manifest.group is None else manifest.group.names, manifest.name)
     rows = {split: np.flatnonzero(manifest.part(split)) for split in ("val", "test")}
     rows["train"] = np.flatnonzero(manifest.training())
