@@ -132,3 +132,8 @@ def test_images_are_made_as_those_of_training_were(tmp_path):
     net = tcsl.train(tmp_path / "train", net="mlp", settings={"train.epochs": 1, "data.transform": "resize:8"})
     settings = {"data.transform": "resize:8"}
     assert tcsl.evaluate(net, tmp_path / "test", train=tmp_path / "train", settings=settings).n == 8
+
+
+def test_nothing_cannot_be_evaluated_on(model):
+    with pytest.raises(InputError, match=r"test data: expected a tcsl Dataset, .* got NoneType"):
+        tcsl.evaluate(model, None)

@@ -97,9 +97,9 @@ def debias(
     train_set = as_dataset(data, groups=groups, name="training data")
     return run_methods(
         train_set,
-        _beside(train_set, test, test_groups, "test", resolved),
+        None if test is None else _beside(train_set, test, test_groups, "test", resolved),
         resolved,
-        val_set=_beside(train_set, val, val_groups, "val", resolved),
+        val_set=None if val is None else _beside(train_set, val, val_groups, "val", resolved),
         val_iid=val_iid,
         net=net,
         out=out,
@@ -200,7 +200,7 @@ def train(
     if coreset is not None:
         _check_fits(coreset, train_set)
     val, val_iid = _validation(data, val)
-    val_set = _beside(train_set, val, val_groups, "val", resolved)
+    val_set = None if val is None else _beside(train_set, val, val_groups, "val", resolved)
     judged = judged_on(resolved, train_set, val_set, val_iid)
     check_shapes(train_set, ("validation", judged))
     path = None if out is None else Path(out)
@@ -270,14 +270,12 @@ def _same_source(one: Data | None, other: Data | None) -> bool:
 
 def _beside(
     train_set: Dataset | None,
-    given: Data | None,
+    given: Data,
     groups: AnyArray | None,
     role: Literal["test", "val"],
     settings: Settings,
-) -> Any:
-    """Return a test or validation set with the training set's classes; None where none is given."""
-    if given is None:
-        return None
+) -> Dataset:
+    """Return a test or validation set with the training set's classes."""
     if isinstance(given, str | Path):
         order: tuple[Literal["test", "val"], ...] = ("test", "val") if role == "test" else ("val", "test")
         given = load_held_out(source_name(given), order, settings, train_set)
