@@ -452,3 +452,10 @@ def test_runs_on_other_test_data_have_places_of_their_own(tmp_path, monkeypatch)
 
 def test_all_that_is_public_is_listed():
     assert set(tcsl.__all__) <= set(dir(tcsl))
+
+
+def test_a_folder_of_one_training_has_no_coreset(tmp_path):
+    X, y, _ = shortcut_rows()
+    tcsl.train((X, y), settings=QUICK | {"train.epochs": 1}, out=tmp_path / "model")
+    with pytest.raises(InputError, match="the run has no TCSL-CS, only final"):
+        _ = tcsl.load_run(tmp_path / "model", (X, y)).coreset

@@ -96,7 +96,7 @@ class Run:
         return self.path / name
 
     def _without_tcsl_cs(self) -> InputError:
-        made = self.result["titles"]
+        made = self.result.get("titles") or self.models
         if "tcsl_cs" in made:
             return InputError(
                 f"the models of {self.path} are not loaded, since its data came from Python: give them, as in "
