@@ -96,7 +96,7 @@ def textbook_forgetting(margins):
 
 
 def test_forgetting_and_aum_against_a_plain_loop(rows_feed, margins_of):
-    feed = rows_feed(spread=2.0)  # classes overlap: some samples are forgotten, some never learned
+    feed = rows_feed(24, spread=2.0)  # classes overlap: some samples are forgotten, some never learned
     net = build_net("mlp", feed.data, seed=0)
     margins = textbook_margins(copy.deepcopy(net), feed, epochs=8, batch=5, seed=3)
     counts = textbook_forgetting(margins)
