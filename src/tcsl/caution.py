@@ -32,16 +32,20 @@ def caution(g_high: int, n: int, kept: int | None) -> str:
     return ""
 
 
-def worse(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+def worse(methods: Mapping[str, Mapping[str, Any]]) -> str:
     """Say so where the coreset's model is behind plain training in its worst group or, without groups, worst class.
 
-    >>> worse({"wga": 0.376}, {"wga": 0.038})[:47]
+    Parameters
+    ----------
+    methods : the accuracies of each, by the names of a run's result
+
+    >>> worse({"cb_erm": {"wga": 0.376}, "tcsl_cs": {"wga": 0.038}})[:47]
     "the coreset's model is worse than plain trainin"
-    >>> worse({"wga": None, "worst_class": 0.6}, {"wga": None, "worst_class": 0.7})
+    >>> worse({"cb_erm": {"wga": None, "worst_class": 0.6}, "tcsl_cs": {"wga": None, "worst_class": 0.7}})
     ''
     """
     for metric, part in (("wga", "worst group"), ("worst_class", "worst class")):
-        one, other = ((model or {}).get(metric) for model in (before, after))
+        one, other = (methods.get(name, {}).get(metric) for name in ("cb_erm", "tcsl_cs"))
         if one is not None and other is not None:
             if one - other <= _WORSE:
                 return ""

@@ -204,7 +204,7 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
         name: {metric: value and value["mean"] for metric, value in row.items()}
         for name, row in summary["methods"].items()
     }
-    if care := worse(means.get("cb_erm"), means.get("tcsl_cs")):
+    if care := worse(means):
         notes.append(f"take care: {care}")
     times = [sum(stages.values()) for stages in summary["seconds"]]
     notes.append(f"training took {sum(times):.1f} s" + (f" for {len(times)} seeds" if len(times) > 1 else ""))

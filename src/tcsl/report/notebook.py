@@ -87,7 +87,7 @@ def _told(result: Mapping[str, Any]) -> _Told:
         if said := caution(found["g_high"], found["n"], kept["n"] if kept else None):
             sentences.append(f"Take care: {said}")
     evaluation = result.get("evaluation") or {}
-    if said := worse(evaluation.get("cb_erm"), evaluation.get("tcsl_cs")):
+    if said := worse(evaluation):
         sentences.append(f"Take care: {said}")
     if not evaluation:
         return _Told(sentences, "", [])

@@ -27,14 +27,9 @@ def outcome(material: Material) -> dict[str, Any]:
         "truth": found if "minority" in found else None,
         "coreset": kept,
         "accuracy": _accuracy(material),
-        "caution": [said for said in (caution(found["g_high"], found["n"], kept), _worse(result)) if said],
+        "caution": [*filter(None, (caution(found["g_high"], found["n"], kept), worse(result.get("evaluation") or {})))],
         "unknown": _unknown(material),
     }
-
-
-def _worse(result: Mapping[str, Any]) -> str:
-    evaluation = result.get("evaluation") or {}
-    return worse(evaluation.get(BEFORE), evaluation.get(AFTER))
 
 
 def measured(part: Mapping[str, Any], name: str = "") -> dict[str, Any] | None:
