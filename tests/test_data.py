@@ -101,7 +101,11 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ((X, np.where(Y == 1, 3, Y)), "no sample has label 1"),
         ((X, Y * 0), "one class"),
         ((X, -Y), "got -2"),
-        ((X, Y.astype(str)), "labels must be integers, got dtype <U"),
+        ((X, np.array(["a", "b", " ", "a", "b", "a"])), "labels must be text, as the first is, got ' ' at index 2"),
+        ((X, np.array(["a", "b", None, "a", "b", "a"])), "labels must be text, as the first is, got None at index 2"),
+        ((X, ["a"] * 6), "one class"),
+        ((X, np.array([["a"]] * 6)), r"labels must have shape \(n,\), got \(6, 1\)"),
+        ((X, np.array([0, 10**30, 0, 1, 0, 1], object)), "labels must be integers, got 10{30} at index 1"),
         ((X, Y[:5]), "6 inputs but 5 labels; there must be one a sample"),
         ((X, Y[:, None]), r"labels must have shape \(n,\), got \(6, 1\)"),
         ((X, Y * 10**14), "no sample has label 1"),
@@ -117,12 +121,42 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ([("text", 0)], "item 0's x must be an image"),
         ([(torch.zeros(2), 0), (torch.zeros(2), "cat")], "labels must be integers, got 'cat' at index 1"),
         ([(torch.zeros(2), None), (torch.zeros(2), 1)], "got None at index 0"),
+        ([(torch.zeros(2), torch.eye(2)[i]) for i in range(2)], r"labels must be integers, got tensor\(\[1., 0.\]\)"),
         ([(torch.tensor(1.0), 0), (torch.tensor(2.0), 1)], "a sample must have one dimension or more"),
     ],
 )
 def test_bad_data_is_said(data, message):
     with pytest.raises(InputError, match=message):
         as_dataset(data)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda y: np.array(y, object), tuple])
+def test_labels_may_be_text(kind):
+    named = [("red", "blue", "green")[y] for y in Y]
+    made = as_dataset((X, kind(named)))
+    assert made.class_names == ("blue", "green", "red")
+    assert [made.class_names[y] for y in made.labels] == named
+    assert as_dataset(list(zip(torch.from_numpy(X), named, strict=True))).labels.tolist() == made.labels.tolist()
+    held_out = as_dataset((X[:2], kind(["red", "green"])), test=True, like=made)
+    assert held_out.labels.tolist() == [2, 1]
+    with pytest.raises(
+        InputError, match="class 'pink' at index 1 is not among the class names, 'blue', 'green', 'red'"
+    ):
+        as_dataset((X[:2], kind(["red", "pink"])), test=True, like=made)
+
+
+def test_labels_of_one_number_each_are_taken():
+    """Python's own, NumPy's, and arrays or tensors of one element."""
+    ones = [0, np.int8(1), torch.tensor(2), np.array(0.0), torch.tensor([1]), np.array([2])]
+    assert as_dataset(list(zip(torch.from_numpy(X), ones, strict=True))).labels.tolist() == Y.tolist()
+
+
+def test_a_dataset_says_what_it_is():
+    assert repr(as_dataset((X, Y), name="rows")) == "<rows: 6 samples of 2, 3 classes (0, 1, 2)>"
+    digits = load(0, per_class=5).train
+    assert (
+        repr(digits.without_groups()) == "<digits, training: 50 samples of 3 x 8 x 8, 10 classes (0, 1, 2, 3, 4, ...)>"
+    )
 
 
 def test_labels_that_are_whole_floats_are_taken():

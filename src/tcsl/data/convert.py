@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -134,7 +135,7 @@ def _groups(made: Dataset, values: AnyArray, like: Dataset | None) -> Groups:
     )
 
 
-def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Tensor]:
+def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, AnyArray]:
     if len(data) != 2:
         raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
     X, y = (part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in data)
@@ -145,15 +146,10 @@ def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Tensor]:
             X = X.astype(np.float32)
         except (TypeError, ValueError):
             raise InputError(f"{name}: X must be numeric, got dtype {X.dtype}") from None
-    if y.dtype.kind not in "iufb":
-        raise InputError(
-            f"{name}: labels must be integers, got dtype {y.dtype}; "
-            "encode classes with numpy.unique(y, return_inverse=True)[1]"
-        )
-    return torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(np.ascontiguousarray(y))
+    return torch.from_numpy(np.ascontiguousarray(X)), np.ascontiguousarray(y)
 
 
-def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
+def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
     """Read a torch Dataset once, from first to last."""
     if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise InputError(
@@ -164,7 +160,7 @@ def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
     if n == 0:
         raise InputError(f"{name}: there is no sample")
     inputs: Tensor | None = None
-    labels: list[Any] = []
+    labels = np.empty(n, object)
     for i in range(n):
         item = data[i]
         if not (isinstance(item, tuple | list) and len(item) == 2):
@@ -178,13 +174,10 @@ def _collect(data: Any, name: str) -> tuple[Tensor, Tensor]:
                 f"{tuple(inputs.shape[1:])} and {inputs.dtype}; add a Resize to the dataset's transform"
             )
         inputs[i] = x.detach()
-        labels.append(item[1])
+        single = math.prod(getattr(item[1], "shape", (2,))) == 1  # an array or tensor of one number
+        labels[i] = item[1].item() if single else item[1]
     assert inputs is not None
-    try:
-        return inputs, torch.as_tensor(labels)
-    except (TypeError, ValueError, RuntimeError):
-        odd = next((i, y) for i, y in enumerate(labels) if not isinstance(y, int | float | np.number | Tensor))
-        raise InputError(f"{name}: labels must be integers, got {odd[1]!r} at index {odd[0]}") from None
+    return inputs, labels
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tcsl.data.bad import shown
 from tcsl.data.groups import Groups
 from tcsl.errors import GroupsHidden, InputError
 from tcsl.types import AnyArray, IntArray
@@ -20,7 +21,7 @@ from tcsl.types import AnyArray, IntArray
 HASH_BLOCK = 64  # samples that are hashed together, so that readers can hash in parallel what they decode
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """`n` labelled samples.
 
@@ -51,6 +52,12 @@ class Dataset:
     def __len__(self) -> int:
         """Return n."""
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        """Return what it is, not what is in it: 1,000 images take a screen each."""
+        shape = " x ".join(map(str, self.inputs.shape[1:]))
+        names = ", ".join(self.class_names[:5]) + ", ..." * (self.num_classes > 5)
+        return f"<{self.name}: {len(self):,} samples of {shape}, {self.num_classes} classes ({shown(names, 120)})>"
 
     @property
     def num_classes(self) -> int:
@@ -146,7 +153,7 @@ class Splits(NamedTuple):
 
 def make_dataset(
     inputs: Tensor | AnyArray,
-    labels: Tensor | AnyArray,
+    labels: Tensor | AnyArray | Sequence[Any],
     *,
     class_names: Sequence[str] | None = None,
     ids: AnyArray | None = None,
@@ -162,14 +169,19 @@ def make_dataset(
     Parameters
     ----------
     inputs : (n, ...) uint8 images, or float images or rows
-    labels : (n,) integers, 0 .. classes - 1; in a test set, classes may be missing
+    labels : (n,) integers, 0 .. classes - 1, or text, the classes' names; in a test set, classes may be missing
+    class_names : one a class; by default the names that occur as labels, sorted, or the classes' numbers
     ids : (n,) by default 0 .. n - 1
     views : other inputs (n, ...) of the same samples
     units : (n,) integers or text, equal where samples show the same
 
     >>> len(make_dataset(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])))
     4
+    >>> make_dataset(torch.zeros(4, 2), ["bee", "ant", "bee", "ant"])
+    <data: 4 samples of 2, 2 classes (ant, bee)>
     """
+    if not isinstance(labels, Tensor):
+        labels, class_names = encode_labels(np.asarray(labels), class_names, name)
     inputs, labels = torch.as_tensor(inputs), torch.as_tensor(labels)
     n = len(inputs) if inputs.ndim else 0
     for what, length in (
@@ -228,6 +240,43 @@ def check_units(units: AnyArray | None, n: int, name: str) -> IntArray | None:
             raise InputError(f"{name}: units must be whole numbers or text, none missing, got {value!r} at index {i}")
         codes[i] = place.setdefault(str(int(value) if whole else value), len(place))
     return codes
+
+
+def encode_labels(
+    labels: AnyArray, class_names: Sequence[str] | None, name: str
+) -> tuple[AnyArray, Sequence[str] | None]:
+    """Return numbers and the classes' names for labels that are text; numbers stay as they are.
+
+    >>> encode_labels(np.array(["bee", "ant", "bee"]), None, "data")
+    (array([1, 0, 1]), ['ant', 'bee'])
+    """
+    if labels.dtype.kind in "iufbc":
+        return labels, class_names
+    if labels.ndim != 1:
+        raise InputError(f"{name}: labels must have shape (n,), got {labels.shape}")
+    values = labels.tolist()
+    text = bool(values) and isinstance(values[0], str)
+
+    def fits(value: Any) -> bool:
+        if text:
+            return isinstance(value, str) and bool(value.strip())
+        return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
+
+    odd = next((i for i, value in enumerate(values) if not fits(value)), None)
+    if odd is not None:
+        wanted = "text, as the first is" if text else "integers"
+        raise InputError(f"{name}: labels must be {wanted}, got {shown(repr(values[odd]))} at index {odd}")
+    if not text:
+        return np.array(values), class_names
+    names = sorted(set(values)) if class_names is None else list(class_names)
+    place = {value: code for code, value in enumerate(names)}
+    unknown = next((i for i, value in enumerate(values) if value not in place), None)
+    if unknown is not None:
+        raise InputError(
+            f"{name}: class {shown(values[unknown])!r} at index {unknown} is not among the class names, "
+            f"{shown(', '.join(map(repr, names)), 200)}"
+        )
+    return np.array([place[value] for value in values]), names
 
 
 def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:
