@@ -80,7 +80,7 @@ def test_the_model_takes_raw_inputs(run):
 def test_selecting_again_gives_the_same_ids(run):
     again = tcsl.select(run.path / "scores.parquet", ratio=0.3)
     assert again.ids.tolist() == run.coreset.ids.tolist()
-    assert len(tcsl.select(run.scores, ratio="auto")) == min(200, max(10, 3 * run.scores.g_high.sum()))
+    assert len(tcsl.select(run.scores, ratio="auto")) == min(200, 3 * run.scores.g_high.sum())
     assert len(tcsl.select(run.scores, ratio=0.5)) == 100
 
 

@@ -58,8 +58,7 @@ def debias(
     ----------
     data : a known name, a path or `hf:NAME` (as in `tcsl.load`), a Dataset, a torch Dataset of (x, y) pairs, or
         arrays (X, y)
-    ratio : r in (0, 1], the part that is kept, or "auto": three times what contradicts the shortcut, at least a
-        twentieth; 0.1 by default
+    ratio : r in (0, 1], the part that is kept, or "auto": three times what contradicts the shortcut; 0.1 by default
     test : the same kinds; by default the test set of what was loaded, else its validation set, else nothing. Of another
         file it is the test split, where it has one, else all of it; names tell classes, features and groups
     val : a validation set, for methods that need one and for `train.model_selection`; by default that of what was

@@ -129,8 +129,7 @@ class SelectSettings(Section):
     """Algorithm 2."""
 
     ratio: Ratio = Field(
-        0.1,
-        description="r, the part of the data that is kept: floor(r n) samples; auto: 3 times G_high, at least n / 20",
+        0.1, description="r, the part of the data that is kept: floor(r n) samples; auto: three times G_high"
     )
     losses: Literal["bounded", "raw"] = Field(
         "bounded",

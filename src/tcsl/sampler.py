@@ -21,7 +21,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    ratio : the part that is kept, floor(ratio n) samples, or "auto": three times G_high, at least n / 20
+    ratio : the part that is kept, floor(ratio n) samples, or "auto": three times G_high
     epochs : T, 50 by default; the biased model is trained for 3 % of it, at least 5 epochs and 225 steps
     net : a name, or a factory from the number of classes to a module; a small MLP by default
     profile : "default" or "paper"

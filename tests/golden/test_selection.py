@@ -269,12 +269,6 @@ def test_auto_keeps_three_times_g_high():
     assert half.tolist() == list(range(10))
 
 
-def test_auto_keeps_at_least_a_twentieth():
-    labels, tcsl_c = np.arange(101) % 2, np.arange(101, dtype=np.float32)
-    kept = select_coreset(tcsl_c == 70, tcsl_c, tcsl_c, labels, SelectSettings(ratio="auto", tau=0), seed=0)
-    assert kept.tolist() == [0, 1, 2, 3, 5, 70]  # 101 / 20 rounded up; three of each class
-
-
 def test_auto_needs_a_g_high():
     with pytest.raises(InputError, match=r"three times G_high, and G_high is empty: give a number in \(0, 1\]"):
         select_coreset(np.zeros(10, bool), TCSL_S, TCSL_C, LABELS, SelectSettings(ratio="auto"), seed=0)

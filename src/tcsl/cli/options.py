@@ -46,8 +46,7 @@ OnBad = Annotated[
 Ratio = Annotated[
     str | None,
     typer.Option(
-        help="r in (0, 1]: the part that is kept; auto, with TCSL-CS: three times what contradicts the shortcut, "
-        "at least a twentieth.",
+        help="r in (0, 1]: the part that is kept; auto, with TCSL-CS: three times what contradicts the shortcut.",
         metavar="R",
         show_default=False,
     ),

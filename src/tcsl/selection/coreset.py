@@ -46,8 +46,7 @@ def select(
     ----------
     scores : (n,) one a sample, higher is harder; or Scores, or the path of a scores.parquet
     labels : (n,) the class of each sample, numbers or text; Scores have them
-    ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto": three times G_high, at least
-        n / 20
+    ratio : r in (0, 1], the part that is kept, 0.1 by default; of tcsl_cs also "auto", three times G_high
     rule : bot, top, hist, ccs, d2, random, rgbal or tcsl_cs, which is Algorithm 2 and what Scores are selected by
     by_class : of bot, top, hist and d2: fill each class by its share in the data; of rgbal: so that classes end equal
     bins : of hist, ccs and tcsl_cs: B; 50 by default

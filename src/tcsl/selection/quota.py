@@ -13,7 +13,6 @@ from tcsl.types import IntArray
 
 Ratio: TypeAlias = float | Literal["auto"]  # r, or what `auto_size` says of G_high
 AUTO = 3  # times G_high: within the noise of the best ratio that was tried (docs/choices.md)
-LEAST = 20  # the part of the data that `auto` keeps at least: one in so many
 
 
 def check_ratio(ratio: Ratio) -> None:
@@ -53,16 +52,14 @@ def said(ratio: Ratio) -> str:
 
 
 def auto_size(high: int, n: int) -> int:
-    """Return the size of a coreset of n samples where the ratio is `auto`.
+    """Return the size of a coreset of n samples where the ratio is `auto`: three times G_high, at most everything.
 
-    Three times G_high, but at least a twentieth of the data and at most all of it.
-
-    >>> auto_size(50, 1000), auto_size(10, 1000), auto_size(400, 1000)
-    (150, 50, 1000)
+    >>> auto_size(50, 1000), auto_size(400, 1000)
+    (150, 1000)
     """
     if high == 0:
         raise InputError("ratio 'auto' is three times G_high, and G_high is empty: give a number in (0, 1]")
-    return min(n, max(AUTO * high, -(-n // LEAST)))
+    return min(n, AUTO * high)
 
 
 def number(ratio: Ratio) -> float:

@@ -73,7 +73,7 @@ def identify(curves: FloatArray, tcsl_s: FloatArray, settings: SelectSettings, *
 def select_coreset(
     g_high: BoolArray, tcsl_s: FloatArray, tcsl_c: FloatArray, labels: IntArray, settings: SelectSettings, *, seed: int
 ) -> IntArray:
-    """Stage 2: return the indices of exactly floor(r n) samples, or of as many as `auto_size` says, ascending.
+    """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
     All of G_high; where it exceeds the quota, a sample of it, drawn by TCSL_s or uniform. What it leaves is filled from
     G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes end as equal
