@@ -101,11 +101,20 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ((X, np.where(Y == 1, 3, Y)), "no sample has label 1"),
         ((X, Y * 0), "one class"),
         ((X, -Y), "got -2"),
-        ((X, np.array(["a", "b", " ", "a", "b", "a"])), "labels must be text, as the first is, got ' ' at index 2"),
-        ((X, np.array(["a", "b", None, "a", "b", "a"])), "labels must be text, as the first is, got None at index 2"),
+        ((X, np.array(["a", "b", " ", "a", "b", "a"])), "or text, in every sample; got ' ' at index 2"),
+        ((X, np.array(["a", "b", None, "a", "b", "a"])), "or text, in every sample; got None at index 2"),
+        ((X, ["a", "b", float("nan"), "a", "b", "a"]), "or text, in every sample; got nan at index 2"),
+        ((X, [None, "b", "a", "a", "b", "a"]), "got None at index 0"),
+        ((X, (1, "a", 0, 1, 0, 1)), "got 'a' at index 1"),
+        ((X, ["a", "b", "\udc80", "a", "b", "a"]), r"got '\\udc80' at index 2"),
+        ((X, ["a", "b", "a\0", "a", "b", "a"]), r"got 'a\\x00' at index 2"),
+        ((X, [b"a", b"b"] * 3), "got b'a' at index 0"),
+        ((X, Y.astype(complex)), r"got 0j at index 0"),
+        ((X, [[0], [1, 2], 0, 1, 0, 1]), "some of these are lists"),
+        ((X, None), r"labels must have shape \(n,\), got \(\)"),
         ((X, ["a"] * 6), "one class"),
         ((X, np.array([["a"]] * 6)), r"labels must have shape \(n,\), got \(6, 1\)"),
-        ((X, np.array([0, 10**30, 0, 1, 0, 1], object)), "labels must be integers, got 10{30} at index 1"),
+        ((X, np.array([0, 10**30, 0, 1, 0, 1], object)), "got 10{30} at index 1"),
         ((X, Y[:5]), "6 inputs but 5 labels; there must be one a sample"),
         ((X, Y[:, None]), r"labels must have shape \(n,\), got \(6, 1\)"),
         ((X, Y * 10**14), "no sample has label 1"),
@@ -119,9 +128,9 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ([], "no sample"),
         ([(torch.zeros(2), 0), (torch.zeros(3), 1)], "item 1 has shape"),
         ([("text", 0)], "item 0's x must be an image"),
-        ([(torch.zeros(2), 0), (torch.zeros(2), "cat")], "labels must be integers, got 'cat' at index 1"),
+        ([(torch.zeros(2), 0), (torch.zeros(2), "cat")], "or text, in every sample; got 'cat' at index 1"),
         ([(torch.zeros(2), None), (torch.zeros(2), 1)], "got None at index 0"),
-        ([(torch.zeros(2), torch.eye(2)[i]) for i in range(2)], r"labels must be integers, got tensor\(\[1., 0.\]\)"),
+        ([(torch.zeros(2), torch.eye(2)[i]) for i in range(2)], r"labels must have shape \(n,\), got \(2, 2\)"),
         ([(torch.tensor(1.0), 0), (torch.tensor(2.0), 1)], "a sample must have one dimension or more"),
     ],
 )
@@ -139,10 +148,40 @@ def test_labels_may_be_text(kind):
     assert as_dataset(list(zip(torch.from_numpy(X), named, strict=True))).labels.tolist() == made.labels.tolist()
     held_out = as_dataset((X[:2], kind(["red", "green"])), test=True, like=made)
     assert held_out.labels.tolist() == [2, 1]
-    with pytest.raises(
-        InputError, match="class 'pink' at index 1 is not among the class names, 'blue', 'green', 'red'"
-    ):
+    with pytest.raises(InputError, match="'pink' at index 1 is none of the classes, 'blue', 'green', 'red'"):
         as_dataset((X[:2], kind(["red", "pink"])), test=True, like=made)
+
+
+def test_numbers_as_text_are_sorted_and_found_by_value():
+    """As in tables; a test set's numbers are names where the training set's classes have others than 0 .. k - 1."""
+    twelve = as_dataset((np.eye(24), [str(i % 12) for i in range(24)]))
+    assert twelve.class_names == tuple(map(str, range(12)))
+    assert as_dataset((np.eye(24)[:3], [2, 10, 11]), test=True, like=twelve).labels.tolist() == [2, 10, 11]
+    odd = as_dataset((X, ["1", "3", "10"] * 2))
+    assert odd.class_names == ("1", "3", "10")
+    for labels in ([10, 1], ["10", "1"], torch.tensor([10, 1]), np.array([10.0, 1.0])):
+        assert as_dataset((X[:2], labels), test=True, like=odd).labels.tolist() == [2, 0]
+    with pytest.raises(InputError, match="'2' at index 0 is none of the classes, '1', '3', '10'"):
+        as_dataset((X[:2], [2, 1]), test=True, like=odd)
+    assert as_dataset((X[:2], [2, 0]), test=True, like=as_dataset((X, ["a", "b", "c"] * 2))).labels.tolist() == [2, 0]
+
+
+def test_class_names_must_differ_and_occur():
+    with pytest.raises(InputError, match="class names must differ, got 'a', 'a'"):
+        make_dataset(X, ["a"] * 6, class_names=["a", "a"])
+    with pytest.raises(InputError, match="no sample is of class 'c'; leave its name out"):
+        make_dataset(X, ["a", "b"] * 3, class_names=["a", "c", "b"])
+
+
+@pytest.mark.parametrize("kind", [">i4", "<u8", np.longdouble, bool, object])
+def test_numbers_of_any_kind_are_labels(kind):
+    assert as_dataset((X, (Y % 2).astype(kind))).labels.tolist() == (Y % 2).tolist()
+
+
+def test_tensors_of_half_precision_are_taken():
+    made = as_dataset((torch.from_numpy(X).bfloat16(), torch.from_numpy(Y).bfloat16()))
+    assert made.inputs.tolist() == X.tolist()
+    assert made.labels.tolist() == Y.tolist()
 
 
 def test_labels_of_one_number_each_are_taken():

@@ -13,6 +13,7 @@ from torch import Tensor
 from tcsl.data.bad import shown
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, attribute_vocabulary, encode_attribute, make_groups
+from tcsl.data.labels import read_labels
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, IntArray
 
@@ -51,6 +52,7 @@ def as_dataset(
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
         return data if like is None else matched(data, like)
     inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
+    labels = labels if like is None else _by_name(labels, like.class_names)
     made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
     return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
 
@@ -135,10 +137,23 @@ def _groups(made: Dataset, values: AnyArray, like: Dataset | None) -> Groups:
     )
 
 
+def _by_name(labels: AnyArray, class_names: tuple[str, ...]) -> AnyArray:
+    """Return numbers as the names that they are, where classes are named by other numbers than 0, 1, 2, ...
+
+    >>> _by_name(np.array([3, 1]), ("1", "3")), _by_name(np.array([1, 0]), ("ant", "bee"))
+    (array(['3', '1'], dtype=object), array([1, 0]))
+    """
+    numbered = all(name.removeprefix("-").isdecimal() for name in class_names)
+    if labels.dtype == object or not numbered or class_names == tuple(map(str, range(len(class_names)))):
+        return labels
+    return np.array([f"{label:g}" if label % 1 else str(int(label)) for label in labels.tolist()], object)
+
+
 def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, AnyArray]:
     if len(data) != 2:
         raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
-    X, y = (part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part) for part in data)
+    X, y = (_numpy(part) if isinstance(part, Tensor) else part for part in data)
+    X = np.asarray(X)
     if X.ndim < 2:
         raise InputError(f"{name}: X must have shape (n, features) or (n, channels, height, width), got {X.shape}")
     if X.dtype != np.uint8:
@@ -146,7 +161,12 @@ def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, AnyArray]:
             X = X.astype(np.float32)
         except (TypeError, ValueError):
             raise InputError(f"{name}: X must be numeric, got dtype {X.dtype}") from None
-    return torch.from_numpy(np.ascontiguousarray(X)), np.ascontiguousarray(y)
+    return torch.from_numpy(np.ascontiguousarray(X)), read_labels(y, name)
+
+
+def _numpy(part: Tensor) -> AnyArray:
+    part = part.detach().cpu()
+    return np.asarray((part.float() if part.dtype == torch.bfloat16 else part).numpy())
 
 
 def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
@@ -160,7 +180,7 @@ def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
     if n == 0:
         raise InputError(f"{name}: there is no sample")
     inputs: Tensor | None = None
-    labels = np.empty(n, object)
+    labels: list[Any] = []
     for i in range(n):
         item = data[i]
         if not (isinstance(item, tuple | list) and len(item) == 2):
@@ -175,9 +195,9 @@ def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
             )
         inputs[i] = x.detach()
         single = math.prod(getattr(item[1], "shape", (2,))) == 1  # an array or tensor of one number
-        labels[i] = item[1].item() if single else item[1]
+        labels.append(item[1].item() if single else item[1])
     assert inputs is not None
-    return inputs, labels
+    return inputs, read_labels(labels, name)
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tcsl.data.bad import shown
 from tcsl.data.groups import Groups
+from tcsl.data.labels import encode_labels, read_labels
 from tcsl.errors import GroupsHidden, InputError
 from tcsl.types import AnyArray, IntArray
 
@@ -180,8 +181,13 @@ def make_dataset(
     >>> make_dataset(torch.zeros(4, 2), ["bee", "ant", "bee", "ant"])
     <data: 4 samples of 2, 2 classes (ant, bee)>
     """
+    if class_names is not None and len(set(class_names)) < len(class_names):
+        raise InputError(f"{name}: class names must differ, got {shown(', '.join(map(repr, class_names)), 200)}")
     if not isinstance(labels, Tensor):
-        labels, class_names = encode_labels(np.asarray(labels), class_names, name)
+        labels = read_labels(labels, name)
+        if labels.dtype == object:
+            column = encode_labels(labels, class_names, name)
+            labels, class_names = column.codes, column.names
     inputs, labels = torch.as_tensor(inputs), torch.as_tensor(labels)
     n = len(inputs) if inputs.ndim else 0
     for what, length in (
@@ -192,7 +198,7 @@ def make_dataset(
             raise InputError(f"{name}: {n} inputs but {length} {what}; there must be one a sample")
     if inputs.ndim < 2 and n:
         raise InputError(f"{name}: a sample must have one dimension or more, got inputs of shape {tuple(inputs.shape)}")
-    labels, classes = check_labels(labels, name, gaps=test)
+    labels, classes = check_labels(labels, name, gaps=test, class_names=class_names or ())
     if class_names is not None:
         if classes > len(class_names) or (classes < len(class_names) and not test):
             raise InputError(f"{name}: {classes} classes but {len(class_names)} class names")
@@ -242,44 +248,9 @@ def check_units(units: AnyArray | None, n: int, name: str) -> IntArray | None:
     return codes
 
 
-def encode_labels(
-    labels: AnyArray, class_names: Sequence[str] | None, name: str
-) -> tuple[AnyArray, Sequence[str] | None]:
-    """Return numbers and the classes' names for labels that are text; numbers stay as they are.
-
-    >>> encode_labels(np.array(["bee", "ant", "bee"]), None, "data")
-    (array([1, 0, 1]), ['ant', 'bee'])
-    """
-    if labels.dtype.kind in "iufbc":
-        return labels, class_names
-    if labels.ndim != 1:
-        raise InputError(f"{name}: labels must have shape (n,), got {labels.shape}")
-    values = labels.tolist()
-    text = bool(values) and isinstance(values[0], str)
-
-    def fits(value: Any) -> bool:
-        if text:
-            return isinstance(value, str) and bool(value.strip())
-        return isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63)
-
-    odd = next((i for i, value in enumerate(values) if not fits(value)), None)
-    if odd is not None:
-        wanted = "text, as the first is" if text else "integers"
-        raise InputError(f"{name}: labels must be {wanted}, got {shown(repr(values[odd]))} at index {odd}")
-    if not text:
-        return np.array(values), class_names
-    names = sorted(set(values)) if class_names is None else list(class_names)
-    place = {value: code for code, value in enumerate(names)}
-    unknown = next((i for i, value in enumerate(values) if value not in place), None)
-    if unknown is not None:
-        raise InputError(
-            f"{name}: class {shown(values[unknown])!r} at index {unknown} is not among the class names, "
-            f"{shown(', '.join(map(repr, names)), 200)}"
-        )
-    return np.array([place[value] for value in values]), names
-
-
-def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tensor, int]:
+def check_labels(
+    labels: Tensor, name: str, *, gaps: bool = False, class_names: Sequence[str] = ()
+) -> tuple[Tensor, int]:
     """Return the labels as int64 and the number of classes; refuse what is not 0 .. classes - 1.
 
     Parameters
@@ -306,6 +277,8 @@ def check_labels(labels: Tensor, name: str, *, gaps: bool = False) -> tuple[Tens
         return labels, high + 1
     if len(present) != high + 1:
         gap = int((present != torch.arange(len(present))).nonzero()[0])
+        if gap < len(class_names):
+            raise InputError(f"{name}: no sample is of class {class_names[gap]!r}; leave its name out")
         raise InputError(f"{name}: labels must be 0 .. {high} without gaps, but no sample has label {gap}; {encode}")
     if high == 0:
         raise InputError(f"{name}: all samples have one class; a shortcut needs two or more to tell apart")

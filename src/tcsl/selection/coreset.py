@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tcsl.config import SelectSettings, Settings, resolve
+from tcsl.data.labels import read_labels
 from tcsl.errors import InputError
 from tcsl.scores import Coreset, Scores, digest
 from tcsl.seeds import generator
@@ -138,12 +139,11 @@ def _checked_labels(labels: ArrayLike | None) -> AnyArray:
     """Return labels as an array of numbers or text."""
     if labels is None:
         raise InputError("labels are needed, (n,) the class of each sample")
-    array = np.asarray(labels)
-    if array.dtype == object and all(isinstance(label, str) for label in array.ravel()):
-        array = array.astype(str)
-    if array.dtype.kind not in "biuU":
-        raise InputError(f"labels must be whole numbers or text, got {array.dtype}")
-    return array
+    array = read_labels(labels, "select")
+    if array.dtype.kind == "f" and (array % 1).any():
+        odd = int((array % 1 != 0).argmax())
+        raise InputError(f"labels must be whole numbers or text, got {array[odd]} at index {odd}")
+    return array.astype(str if array.dtype == object else np.int64)
 
 
 def coreset_by_rule(
