@@ -55,7 +55,7 @@ class Dataset:
         return len(self.labels)
 
     def __repr__(self) -> str:
-        """Return what it is, not what is in it: 1,000 images take a screen each."""
+        """Return what it is in one line, not what is in it."""
         shape = " x ".join(map(str, self.inputs.shape[1:]))
         names = ", ".join(self.class_names[:5]) + ", ..." * (self.num_classes > 5)
         return f"<{self.name}: {len(self):,} samples of {shape}, {self.num_classes} classes ({shown(names, 120)})>"
@@ -256,6 +256,7 @@ def check_labels(
     Parameters
     ----------
     gaps : whether a class may have no sample, as in a test set
+    class_names : what messages call the classes, where they have names
     """
     encode = "encode classes with numpy.unique(y, return_inverse=True)[1]"
     if labels.ndim != 1:
