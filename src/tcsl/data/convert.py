@@ -52,7 +52,7 @@ def as_dataset(
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
         return data if like is None else matched(data, like)
     inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
-    labels = labels if like is None else _by_name(labels, like.class_names)
+    labels = labels if like is None else _by_name(read_labels(labels, name), like.class_names)
     made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
     return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
 
@@ -149,7 +149,7 @@ def _by_name(labels: AnyArray, class_names: tuple[str, ...]) -> AnyArray:
     return np.array([f"{label:g}" if label % 1 else str(int(label)) for label in labels.tolist()], object)
 
 
-def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, AnyArray]:
+def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Any]:
     if len(data) != 2:
         raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
     X, y = (_numpy(part) if isinstance(part, Tensor) else part for part in data)
@@ -161,7 +161,7 @@ def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, AnyArray]:
             X = X.astype(np.float32)
         except (TypeError, ValueError):
             raise InputError(f"{name}: X must be numeric, got dtype {X.dtype}") from None
-    return torch.from_numpy(np.ascontiguousarray(X)), read_labels(y, name)
+    return torch.from_numpy(np.ascontiguousarray(X)), y
 
 
 def _numpy(part: Tensor) -> AnyArray:
@@ -169,7 +169,7 @@ def _numpy(part: Tensor) -> AnyArray:
     return np.asarray((part.float() if part.dtype == torch.bfloat16 else part).numpy())
 
 
-def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
+def _collect(data: Any, name: str) -> tuple[Tensor, list[Any]]:
     """Read a torch Dataset once, from first to last."""
     if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise InputError(
@@ -197,7 +197,7 @@ def _collect(data: Any, name: str) -> tuple[Tensor, AnyArray]:
         single = math.prod(getattr(item[1], "shape", (2,))) == 1  # an array or tensor of one number
         labels.append(item[1].item() if single else item[1])
     assert inputs is not None
-    return inputs, read_labels(labels, name)
+    return inputs, labels
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:
