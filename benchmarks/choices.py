@@ -5,10 +5,9 @@
 The same command goes on where it was stopped.
 
 `digits` are the embedded ones. In `uneven`, digits 5 .. 9 have 36 training samples where the others have 120. In
-`halves` there are two classes, digits below 5 and the others, 77 % and 23 % of the data, and two colours. There the
-ways of filling, which equal classes cannot tell apart, are compared; in `uneven` also what helps where classes are
-learned at different times. In `rare` 99 % of the colours give the digit away, in `mild` 70 %; `small` are the digits at
-r = 0.03: there what is kept of a G_high that exceeds the quota is compared.
+`halves` there are two classes, digits below 5 and the others, 77 % and 23 % of the data, and two colours. In `rare`
+99 % of the colours give the digit away, in `mild` 70 %; `small` are the digits at r = 0.03: there what is kept of a
+G_high that exceeds the quota is compared.
 
 Choices are made by the column "criterion", which looks at no group: the accuracy on a validation set that is coloured
 like the training set, balanced over label x (is the default biased model right). Worst-group accuracy on the test set

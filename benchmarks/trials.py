@@ -122,11 +122,11 @@ def matched(k):
     return choose
 
 
-def total_of(k):
-    """As many samples as k times G_high; the ratio follows."""
+def as_many(size):
+    """As many samples as a function of the case says; the ratio follows."""
 
     def choose(case):
-        ratio = min(1.0, k * int(case.g_high.sum()) / len(case.labels) + 1e-9)
+        ratio = min(1.0, size(case) / len(case.labels) + 1e-9)
         return select_coreset(
             case.g_high,
             case.tcsl_s,
@@ -137,6 +137,14 @@ def total_of(k):
         )
 
     return choose
+
+
+def total_of(k):
+    return as_many(lambda case: k * int(case.g_high.sum()))
+
+
+def of_the_largest(k):
+    return as_many(lambda case: k * np.bincount(case.labels[case.g_high]).max() * len(np.unique(case.labels)))
 
 
 def of_g_high(score, *, by_class=False):
@@ -190,7 +198,6 @@ CLUSTERING = {
     "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
 }
 LONGER = {name: SCORING[name] for name in ("T_s = 4", "T_s = 8", "T_s = 16")}
-LATE = LONGER | {"one clustering a class": CLUSTERING["one clustering a class"]}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
     "over all classes at once": Trial("filling", {"select.fill": "global"}),
@@ -219,8 +226,11 @@ RATIO = {
     "in each class as many as G_high has": Trial("ratio", choose=matched(1)),
     "in each class twice as many": Trial("ratio", choose=matched(2)),
     "in each class 3 times as many": Trial("ratio", choose=matched(3)),
+    "classes x twice the largest of G_high": Trial("ratio", choose=of_the_largest(2)),
+    "classes x 3 times the largest of G_high": Trial("ratio", choose=of_the_largest(3)),
 }
 FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
+EVERYTHING = SCORING | CLUSTERING | FILLING | RATIO | FINAL
 EXCEEDING = {
     "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
     "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest, by_class=True)),
@@ -299,9 +309,9 @@ def halves(seed):
 
 
 DATA = {  # the data, what is tried on them, and the ratio
-    "digits": (digits, SCORING | CLUSTERING | FILLING | RATIO | FINAL, 0.2),
-    "uneven": (uneven, LATE | FILLING | RATIO | FINAL, 0.2),
-    "halves": (halves, LATE | FILLING | RATIO | FINAL, 0.2),
+    "digits": (digits, EVERYTHING, 0.2),
+    "uneven": (uneven, EVERYTHING, 0.2),
+    "halves": (halves, EVERYTHING, 0.2),
     "rare": (rare, LONGER | EXCEEDING, 0.2),
     "mild": (mild, EXCEEDING, 0.2),
     "small": (digits, EXCEEDING, 0.03),
