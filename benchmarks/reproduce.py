@@ -51,11 +51,13 @@ VARIANTS = {  # of TCSL-CS: the scores, and what is changed in the selection
     "tcsl_cs_fast": ("fast", {}),
     "tcsl_cs_tenth": ("tenth", {}),
     "tcsl_cs_class": ("default", {"select.fill": "class"}),
+    "tcsl_cs_tenth_class": ("tenth", {"select.fill": "class"}),
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),
     "tcsl_cs_true": ("default", {}),
 }
 METHODS = ("core", "cb_erm", "gb_erm", "rgbal", "random", *VARIANTS)
 USUAL = ("core", "cb_erm", "tcsl_cs", "rgbal", "random", "tcsl_cs_paper")
+PARTS = ("train", "score", "select", "device")  # of the settings, in every record
 SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
 
@@ -99,6 +101,7 @@ class Campaign:
         # The scores may come from the full schedule where only the final training is shortened.
         self.scored_with = settings_of(options, "default", 0, 0.1, schedule=not options.full_scores).train.epochs
         self.epochs = settings_of(options, "default", 0, 0.1).train.epochs
+        self.in_turns = 1  # seeds that share the GPU: a record's seconds are those of all of them
 
     def name(self, kind, seed, ratio=None, epochs=0):
         schedule = f"T{epochs or self.epochs}-{self.options.augment}"
@@ -137,7 +140,7 @@ class Campaign:
             if self.judged is not None:
                 arrays["biased_val"] = predicted(biased, self.judged).astype(np.int8)
             np.savez_compressed(path, **arrays)
-            self.write(f"core-{name}", seed, None, core, settings, seconds, epochs, shorter=shorter)
+            self.write(f"core-{name}", seed, None, core, settings, seconds, epochs, scored=name, shorter=shorter)
         stored = dict(np.load(path, allow_pickle=False))
         stored["curves"] = stored["curves"].astype(np.float32)
         return stored
@@ -164,7 +167,26 @@ class Campaign:
             "T_c": {epoch: compare(select(curves, so_far, whole.g_high)) for epoch, so_far in snapshots.items()},
         }
 
-    def write(self, method, seed, ratio, net, settings, seconds, epochs, indices=None, found=None, shorter=None):
+    def scored_by(self, name):
+        """Return what is said of scores in the records that use them."""
+        settings = settings_of(self.options, name, 0, 0.1, schedule=not self.options.full_scores)
+        return {"name": name, "T_s": settings.biased_epochs_on(len(self.feed)), "T_c": settings.core_epochs}
+
+    def write(
+        self,
+        method,
+        seed,
+        ratio,
+        net,
+        settings,
+        seconds,
+        epochs,
+        *,
+        scored=None,
+        indices=None,
+        found=None,
+        shorter=None,
+    ):
         groups = self.splits.train.groups
         classes = predicted(net, self.tests)
         evaluation = evaluate_predictions(classes, self.splits.test, train_groups=groups).as_dict()
@@ -175,17 +197,14 @@ class Campaign:
             "ratio": ratio,
             "epochs": settings.train.epochs,
             "scored_with": self.scored_with,
-            "settings": {
-                "train": settings.train.model_dump(exclude={"weights"}),
-                "score": settings.score.model_dump(),
-                "select": settings.select.model_dump(),
-                "device": settings.device.model_dump(),
-            },
+            "settings": {part: getattr(settings, part).model_dump(exclude={"weights"}) for part in PARTS},
+            "scores": None if scored is None else self.scored_by(scored),
             "weights": weights_of(settings.train),
             "wga": evaluation["wga"],
             "criterion": self.criterion(net, seed),
             "evaluation": evaluation,
             "seconds": seconds,
+            "in_turns": self.in_turns,
             "epoch_seconds": {
                 stage: statistics.median(epoch.seconds for epoch in epochs if epoch.stage == stage)
                 for stage in dict.fromkeys(epoch.stage for epoch in epochs)
@@ -229,14 +248,13 @@ class Campaign:
 
     def run(self, method, seed, ratio):
         """Run one cell."""
-        scored, changed = VARIANTS.get(method, ("default", {}))
-        settings = settings_of(self.options, scored, seed, ratio or 0.1, changed=changed)
         if method == "core":
             self.scores("default", seed)
             return
+        scored, settings = self.settings_for(method, seed, ratio)
         data = self.splits.train
         indices, found = None, None
-        if method in VARIANTS:
+        if scored:
             scores = self.scores(scored, seed)
             told = data.groups.minority if method == "tcsl_cs_true" else None
             chosen = select_tcsl_cs(
@@ -258,20 +276,28 @@ class Campaign:
         else:
             net = train_final(self.job(settings, epochs).hiding(), "final", kept)
         seconds = {"final": time.perf_counter() - started}
-        self.write(method, seed, ratio, net, settings, seconds, epochs, indices, found)
+        self.write(method, seed, ratio, net, settings, seconds, epochs, scored=scored, indices=indices, found=found)
+
+    def settings_for(self, method, seed, ratio):
+        """Return the name of the scores that a method uses, or None, and its settings."""
+        scored, changed = VARIANTS.get(method, (None, {}))
+        return scored, settings_of(self.options, scored or "default", seed, ratio or 0.1, changed=changed)
 
     def missing(self, method, seed, ratio):
-        """Tell whether a cell has no record yet; one that was made with another net or other weights is an error."""
+        """Tell whether a cell has no record yet; one that was made with other settings is an error."""
         epochs = self.scored_with if method == "core" else 0
         path = self.folder / f"{self.name('core-default' if method == 'core' else method, seed, ratio, epochs)}.json"
         if not path.exists():
             return True
-        record, train = json.loads(path.read_text()), settings_of(self.options, "default", seed, 0.1).train
-        made, now = (record["settings"]["train"]["net"], record["weights"]), (train.net, weights_of(train))
-        if made != now:
-            raise SystemExit(
-                f"{path.name} was made with {', '.join(made)}, not {', '.join(now)}: choose other --records"
-            )
+        record, (scored, settings) = json.loads(path.read_text()), self.settings_for(method, seed, ratio)
+        pairs = {"weights": (record["weights"], weights_of(settings.train))}
+        for part in ("train", "select") if scored else ("train",):
+            now = getattr(settings, part).model_dump()
+            pairs |= {f"{part}.{name}": (was, now.get(name, was)) for name, was in record["settings"][part].items()}
+        if scored and record.get("scores"):  # the oldest have none
+            pairs["scores"] = record["scores"], self.scored_by(scored)
+        if other := [f"{name} {was!r}, not {now!r}" for name, (was, now) in pairs.items() if was != now]:
+            raise SystemExit(f"{path.name} was made with {'; '.join(other)}: choose other --records")
         return False
 
 
@@ -312,6 +338,7 @@ def main():
             if todo and begun + longest - started > 60 * options.minutes:
                 print(f"stopped before {campaign.name(method, todo[0], ratio)}: the minutes are used up")
                 return
+            campaign.in_turns = max(1, len(todo))
             in_turns([partial(campaign.run, method, seed, ratio) for seed in todo])
             longest = max(longest, time.monotonic() - begun)
 
