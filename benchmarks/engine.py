@@ -1,23 +1,26 @@
 """The GPU engine: epochs of ResNet50 on Waterbirds' shapes and of ResNet18 on cMNIST's, against a textbook loop.
 
-    python benchmarks/engine.py [waterbirds cmnist disk memory agreement] --root DATA --weights FILE
+    python benchmarks/engine.py [waterbirds cmnist profile disk memory agreement] --root DATA --weights FILE
     python benchmarks/engine.py cpu
 
 Inputs are random bytes of the real sizes: what is in a picture does not change the time of a step. Medians over epochs
 after the first three, in which steps are compiled and captured. The textbook loop has a DataLoader with eight workers,
-float32 with TF32 and the same batches; it records nothing. `disk`: a fresh process goes from the real Waterbirds' files
-to the coreset, profile `fast`. `cpu`: the selection and the loop on two cores. Each part has a record of its own.
+float32 with TF32, cuDNN free to choose its kernels, and the same batches; it records nothing. `profile`: the kernels of
+a step, by what they do. `disk`: a fresh process goes from the real Waterbirds' files to the coreset, profile `fast`.
+`cpu`: the selection and the loop on two cores. Each part has a record of its own.
 """
 
 import argparse
 import gc
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from functools import partial
 
 import numpy as np
@@ -26,6 +29,7 @@ from common import write
 from loop import compare
 from scipy.stats import spearmanr
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, TensorDataset
 
 from tcsl.api import score
@@ -34,7 +38,7 @@ from tcsl.data.dataset import make_dataset
 from tcsl.data.digits import load as load_digits
 from tcsl.scoring.tcsl import log_biased
 from tcsl.selection.tcsl_cs import select_tcsl_cs
-from tcsl.training.device import choose, settled
+from tcsl.training.device import Hardware, choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit
 from tcsl.training.nets import build_net
@@ -54,14 +58,14 @@ def images(n, side, classes):
     return make_dataset(pixels, torch.arange(n) % classes)
 
 
-def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled", epochs=EPOCHS, allocated=None):
-    """Train and return the seconds of each epoch; `allocated` is a list for the bytes on the GPU after each."""
+def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled", epochs=EPOCHS, watch=None):
+    """Train and return the seconds of each epoch; `watch` is called with the number of each that has ended."""
     seconds = []
 
     def report(epoch):
         seconds.append(epoch.seconds)
-        if allocated is not None:
-            allocated.append(torch.cuda.memory_allocated())
+        if watch is not None:
+            watch(len(seconds))
 
     settings = TrainSettings(epochs=epochs, batch_size=batch, lr=1e-4, augment=augment)
     recorder, after, objective = None, None, cross_entropy
@@ -96,34 +100,42 @@ def median(seconds):
     return statistics.median(seconds[SKIPPED:])
 
 
-def textbook(data, net, batch, epochs=3):
-    """Return the seconds of an epoch of the usual loop."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    model = build_net(net, data, seed=0).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-1)
-    loader = DataLoader(
-        TensorDataset(data.inputs.contiguous(), data.labels),
-        batch,
-        shuffle=True,
-        num_workers=8,
-        pin_memory=True,
-        persistent_workers=True,
-    )
-    seconds = []
-    for _ in range(epochs):
-        started = time.perf_counter()
-        for x, y in loader:
-            optimizer.zero_grad()
-            F.cross_entropy(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
-            optimizer.step()
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - started)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+def textbook(data, net, batch, epochs=4):
+    """Return the seconds of an epoch of the usual loop, with the kernels that cuDNN finds fastest."""
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
+        torch.backends.cuda.matmul.allow_tf32 = True
+        model = build_net(net, data, seed=0).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=1e-1)
+        loader = DataLoader(
+            TensorDataset(data.inputs.contiguous(), data.labels),
+            batch,
+            shuffle=True,
+            num_workers=8,
+            pin_memory=True,
+            persistent_workers=True,
+        )
+        seconds = []
+        for _ in range(epochs):
+            started = time.perf_counter()
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x.cuda(non_blocking=True)), y.cuda(non_blocking=True)).backward()
+                optimizer.step()
+            torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - started)
+        torch.backends.cuda.matmul.allow_tf32 = False
     return statistics.median(seconds[1:])
 
 
-def feed_of(data, engine):
-    return Feed.of(data, choose(DeviceSettings(device="cuda", engine=engine)))
+class ChannelsFirst(Hardware):
+    """A GPU that is given images as PyTorch lays them out by itself."""
+
+    channels_last = False
+
+
+def feed_of(data, engine, kind=Hardware, **more):
+    chosen = choose(DeviceSettings(device="cuda", engine=engine, **more))
+    return Feed.of(data, kind(chosen.device, chosen.bfloat16, chosen.engine))
 
 
 def side_by_side(data, net, batch, seeds, epochs=6):
@@ -222,7 +234,8 @@ def memory_rows(options):
         gc.collect()
         before = torch.cuda.memory_allocated()
         allocated = []
-        epochs_of(feed, "small_cnn", 128, stage=stage, engine="plain", epochs=epochs, allocated=allocated)
+        watch = partial(lambda seen, epoch: seen.append(torch.cuda.memory_allocated()), allocated)
+        epochs_of(feed, "small_cnn", 128, stage=stage, engine="plain", epochs=epochs, watch=watch)
         kept[stage] = (allocated[-1] - before) / 4
     return [
         {"what": "images, as bytes: copies on the GPU", "measured": copies, "analysis": 1.0},
@@ -311,15 +324,21 @@ def waterbirds_rows(options):
     row("Waterbirds, ResNet50: ERM epoch", erm, 0.80, usual)
     for engine in ("plain", "captured"):
         row(f"the same, {engine}", median(epochs_of(feeds[engine], net, batch)), "", usual)
+    for named, feed in (
+        ("channels first", feed_of(data, "compiled", ChannelsFirst)),
+        ("float32 with TF32", feed_of(data, "compiled", precision="float32")),
+    ):
+        row(f"the same, compiled, {named}", median(epochs_of(feed, net, batch)), "", usual)
+    del feed
     stage1 = median(epochs_of(feeds["compiled"], net, batch, stage="biased"))
-    row("stage 1: recording and new weights", stage1, 1.01 * erm)
+    row("stage 1: recording and new weights", stage1, 1.01 * erm, usual)
     stage2 = median(epochs_of(feeds["compiled"], net, batch, stage="core"))
-    row("stage 2: correction and recording", stage2, 1.03 * erm)
+    row("stage 2: correction and recording", stage2, 1.03 * erm, usual)
     augment = "crop+flip"
     base = median(epochs_of(feeds["compiled"], net, batch, augment=augment))
-    row("ERM epoch with crop and flip", base)
+    row("ERM epoch with crop and flip", base, "", usual)
     stage2 = median(epochs_of(feeds["compiled"], net, batch, stage="core", augment=augment))
-    row("stage 2 with crop and flip", stage2, 1.36 * base)
+    row("stage 2 with crop and flip", stage2, 1.36 * base, usual)
     row("Waterbirds, ResNet50: ERM epoch, a seed, two side by side", side_by_side(data, net, batch, 2), "", usual)
     row("wKMeans (10 restarts) and Algorithm 2, Waterbirds", selection(), 0.02)
     return rows
@@ -329,16 +348,63 @@ def cmnist_rows(options):
     rows, row = collected()
     net, n, side, classes, batch = CMNIST
     data = images(n, side, classes)
-    usual = textbook(data, net, batch, epochs=2)
-    alone = median(epochs_of(feed_of(data, "compiled"), net, batch, epochs=5))
+    usual = textbook(data, net, batch, epochs=3)
+    feed = feed_of(data, "compiled")
+    alone = median(epochs_of(feed, net, batch))
     row("cMNIST, ResNet18: ERM epoch, alone", alone, "", usual)
-    row("the same, a seed, three side by side", side_by_side(data, net, batch, 3), 1.0, usual)
+    stage1 = median(epochs_of(feed, net, batch, stage="biased"))
+    row("stage 1, alone: recording and new weights", stage1, 1.01 * alone, usual)
+    stage2 = median(epochs_of(feed, net, batch, stage="core"))
+    row("stage 2, alone: correction and recording", stage2, 1.03 * alone, usual)
+    row("ERM epoch, a seed, three side by side", side_by_side(data, net, batch, 3), 1.0, usual)
+    return rows
+
+
+KERNELS = {  # by what is in a kernel's name; the first that fits
+    "fused by the compiler: BatchNorm, ReLU, additions": r"^triton_",
+    "copies": r"Memcpy|Memset|copy_kernel",
+    "BatchNorm": r"batch_?norm|bn_(fw|bw)",
+    "optimizer": r"multi_tensor|fused_sgd",
+    "convolutions and matrix products": r"conv|gemm|xmma|cutlass|cudnn|nvjet|sm\d\d_|grad_engine",
+    "elementwise and reductions": r"elementwise|vectorized|reduce|pool|softmax|index|gather|cat|fill",
+}
+
+
+def kind_of(kernel):
+    return next((kind for kind, pattern in KERNELS.items() if re.search(pattern, kernel, re.IGNORECASE)), "others")
+
+
+def profile_rows(options):
+    """Return where the time of a step goes, for each way of running it: kernels by kind, and no kernel at all."""
+    net, n, side, classes, batch = WATERBIRDS
+    data, rows = images(n, side, classes), []
+    for engine in ("plain", "captured", "compiled"):
+        profiler, spans = profile(activities=[ProfilerActivity.CUDA]), []
+
+        def watch(epoch, profiler=profiler, spans=spans):
+            torch.cuda.synchronize()
+            if epoch == 4:
+                profiler.start()
+            spans.append(time.perf_counter())
+            if epoch == 5:
+                profiler.stop()
+
+        epochs_of(feed_of(data, engine), net, batch, epochs=5, watch=watch)
+        took, steps = spans[-1] - spans[-2], -(-n // batch)
+        spent = defaultdict(float)
+        for event in profiler.key_averages():
+            spent[kind_of(event.key)] += event.self_device_time_total / 1e6
+        spent["no kernel"] = max(0.0, took - sum(spent.values()))
+        for kind, seconds in sorted(spent.items(), key=lambda item: -item[1]):
+            rows.append({"steps": engine, "kernels": kind, "ms a step": 1e3 * seconds / steps, "share": seconds / took})
+            print(rows[-1], flush=True)
     return rows
 
 
 PARTS = {
     "waterbirds": waterbirds_rows,
     "cmnist": cmnist_rows,
+    "profile": profile_rows,
     "disk": disk_rows,
     "memory": memory_rows,
     "agreement": agreement_rows,

@@ -52,7 +52,8 @@ VARIANTS = {  # of TCSL-CS: the scores, and what is changed in the selection
     "tcsl_cs_tenth": ("tenth", {}),
     "tcsl_cs_class": ("default", {"select.fill": "class"}),
     "tcsl_cs_tenth_class": ("tenth", {"select.fill": "class"}),
-    "tcsl_cs_bot": ("default", {"select.tau": 0.0}),
+    "tcsl_cs_bot": ("default", {"select.tau": 0.0}),  # cMNIST's preset has it
+    "tcsl_cs_hist": ("default", {"select.tau": 1.0}),
     "tcsl_cs_true": ("default", {}),
 }
 METHODS = ("core", "cb_erm", "gb_erm", "rgbal", "random", *VARIANTS)

@@ -4,39 +4,20 @@ python docs/generate.py            rewrite the blocks between <!-- generated: NA
 python docs/generate.py --check    exit with 1 where a block is not what the records say
 """
 
-import json
 import re
 import statistics
 import sys
-from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from tcsl.selection.quota import said
-from tcsl.statistics import clopper_pearson, paired
+from reproduced import goals, real, reproduction, shorter
+from writing import read, source, spread, table
+
+from tcsl.statistics import clopper_pearson
 from tcsl.tables import said_of_models
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS / "results"
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "|".join(" --- " for _ in header) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def read(name):
-    return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def source(record, commits=()):
-    """Return the line under a table: command, commit, or those of its rows, hardware."""
-    about = record["environment"]
-    where = about["gpu"] or f"{about['cores']} cores of {about['cpu']}"
-    torch = about["packages"]["torch"]
-    made = [commit[:10] + commit[40:] for commit in commits or [about["commit"]]]  # a "+": the tree had changes
-    return f"\n\n`{about['command']}`, commit{'s' * (len(made) > 1)} {', '.join(made)}, {where}, torch {torch}."
 
 
 def digits():
@@ -52,7 +33,7 @@ def digits():
         return f"{100 * value['mean']:+.1f} [{100 * value['low']:+.1f}, {100 * value['high']:+.1f}]"
 
     rows = [
-        [record["titles"][name], *[_spread(values[m]["values"]) for m in metrics]]
+        [record["titles"][name], *[spread(values[m]["values"]) for m in metrics]]
         for name, values in record["methods"].items()
     ]
     rows += [
@@ -188,206 +169,11 @@ def verdict():
     return table(header, rows) + f"\n\n`python benchmarks/verdict.py`; {made}."
 
 
-METHODS = {
-    "cb_erm": "CB ERM, everything",
-    "random": "Random",
-    "rgbal": "RGbal, told the groups",
-    "tcsl_cs_paper": "TCSL-CS, profile paper",
-    "tcsl_cs": "TCSL-CS, profile default",
-    "tcsl_cs_fast": "TCSL-CS, profile fast",
-    "tcsl_cs_tenth": "TCSL-CS, default, T_s = T / 10",
-    "tcsl_cs_class": "TCSL-CS, default, filled by the classes' shares",
-    "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
-    "core-default": "f_c itself",
-    "core-paper": "f_c itself, profile paper",
-    "core-fast": "f_c itself, profile fast",
-    "core-tenth": "f_c itself, T_s = T / 10",
-    "gb_erm": "GB ERM, everything, told the groups",
-    "tcsl_cs_true": "TCSL-CS, default, told the minority",
-}
-
-
-MODELS = {
-    "last": "the last epoch",
-    "average": "weights averaged over the last fifth",
-    "float32": "the last epoch, in float32",
-}
-
-
-def reproduced(dataset):
-    """Return the records of a campaign: {(T, augmentation, model): {(ratio or None, method): records}}."""
-    campaigns = defaultdict(lambda: defaultdict(list))
-    for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
-        record = json.loads(path.read_text())
-        _, _, augment, next_part, *_ = path.name.split("-")
-        key = record["epochs"], augment, next_part if next_part in MODELS else "last"
-        campaigns[key][record["ratio"], record["method"]].append(record)
-    return campaigns
-
-
-def full_schedule(dataset, model="last"):
-    """Return the records of the longest training without augmentation: {(ratio or None, method): records}."""
-    campaigns = reproduced(dataset)
-    return campaigns[max(key for key in campaigns if key[1:] == ("none", model))]
-
-
-def real():
-    """The headline on real images: WGA and plain average at r = 0.1."""
-    columns = {
-        "Waterbirds, ResNet50": full_schedule("waterbirds"),
-        "cMNIST, ResNet18": full_schedule("cmnist"),
-        "cMNIST, weights averaged over the last fifth": full_schedule("cmnist", "average"),
-    }
-    rows = []
-    for method, ratio in (("cb_erm", None), ("rgbal", 0.1), ("tcsl_cs", 0.1)):
-        found = [cells[ratio, method] for cells in columns.values()]
-        averages = [f"{100 * statistics.mean(r['evaluation']['average'] for r in records):.1f}" for records in found]
-        spreads = [_spread([r["wga"] for r in records]) for records in found]
-        rows.append([METHODS[method], *(f"{a} ({b})" for a, b in zip(spreads, averages, strict=True))])
-    counted = ", ".join(str(len(cells[0.1, "tcsl_cs"])) for cells in columns.values())
-    return table(["WGA (plain average), r = 0.1", *columns], rows) + (
-        f"\n\nMean ± sd over {counted} seeds; commands, weights, commits and hardware are in "
-        "[docs/reproduction.md](docs/reproduction.md)."
-    )
-
-
-def reproduction(dataset):
-    """One table for each schedule and augmentation that has records; the paper's numbers beside them."""
-    campaigns = reproduced(dataset)
-    return "\n\n".join(_campaign(dataset, key, campaigns[key]) for key in sorted(campaigns, reverse=True))
-
-
-def _campaign(dataset, key, cells):
-    printed = read("paper")[dataset]
-    order = sorted(cells, key=lambda cell: (1 if cell[0] == "auto" else cell[0] or 0, list(METHODS).index(cell[1])))
-    rows = []
-    for ratio, method in order:
-        records = cells[ratio, method]
-        parts = {name: [r["evaluation"][name] for r in records] for name in ("average", "weighted_average")}
-        found = [r["g_high"] for r in records if r.get("g_high")]
-        kept = [r["coreset"]["minority"] / r["coreset"]["of"] for r in records if r["coreset"]]
-        finer = [r["evaluation"]["wga_cells"] for r in records if r["evaluation"]["wga_cells"] is not None]
-        paper = printed.get(method.removesuffix("_paper"), {}).get("" if ratio is None else f"{ratio}")
-        rows.append(
-            [
-                METHODS[method],
-                "" if ratio is None else said(ratio),
-                _spread([r["wga"] for r in records]),
-                _spread(finer),
-                _spread(parts["average"]),
-                _spread(parts["weighted_average"]),
-                _plain([f["recall"] for f in found])
-                + (" / " if found else "")
-                + _plain([f["precision"] for f in found]),
-                _plain(kept),
-                f"{statistics.mean(sum(r['seconds'].values()) for r in records):.0f}",
-                ", ".join(str(r["seed"]) for r in records),
-                "" if paper is None else f"{paper[0]:.2f} ({paper[1]:.2f})",
-            ]
-        )
-    epochs, augment, model = key
-    header = [
-        f"T = {epochs}, augmentation {augment}, {MODELS[model]}",
-        "r",
-        "WGA",
-        "WGA, finer cells",
-        "plain average",
-        "weighted average",
-        "G_high: recall / precision",
-        "minority kept",
-        "seconds",
-        "seeds",
-        "the paper: WGA (average)",
-    ]
-    records = [r for group in cells.values() for r in group]
-    weights, commits = (
-        {r[k] if k == "weights" else r["environment"]["commit"][:10] for r in records} for k in ("weights", "commit")
-    )
-    about = records[0]["environment"]
-    scored = {r.get("scored_with", epochs) for r in records} - {epochs}
-    return table(header, rows) + (
-        f"\n\nWeights {', '.join(sorted(weights))}; {about['gpu']}, torch {about['packages']['torch']}, commits "
-        f"{', '.join(sorted(commits))}. Seconds are those of the final training, or of both stages for f_c."
-        + (f" Scores are those of T = {max(scored)}." if scored else "")
-    )
-
-
-GOALS = (  # the paper's gains at r = 0.1, without augmentation; what the fast profile may cost; what G_high could gain
-    ("waterbirds", "last", "tcsl_cs", "cb_erm", "+10.76"),
-    ("waterbirds", "last", "tcsl_cs", "rgbal", "+0.00"),
-    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs_tenth", "lower end -3.00"),
-    ("cmnist", "last", "tcsl_cs", "cb_erm", "+26.76"),
-    ("cmnist", "last", "tcsl_cs", "rgbal", "+11.69"),
-    ("cmnist", "average", "tcsl_cs", "cb_erm", "+26.76"),
-    ("cmnist", "average", "tcsl_cs", "rgbal", "+11.69"),
-    ("cmnist", "average", "tcsl_cs_true", "cb_erm", ""),
-    ("cmnist", "average", "tcsl_cs_true", "rgbal", ""),
-)
-
-
-def goals():
-    """Return differences in WGA at the full schedule, paired by seeds, beside the goals."""
-    rows = []
-    for dataset, model, method, other, goal in GOALS:
-        cells = full_schedule(dataset, model)
-
-        def by_seed(method, ratio, cells=cells):
-            return {r["seed"]: r["wga"] for r in cells[ratio, method]}
-
-        ours, theirs = by_seed(method, 0.1), by_seed(other, None if other == "cb_erm" else 0.1)
-        if not (seeds := sorted(ours.keys() & theirs.keys())):
-            continue
-        gain = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
-        interval = "" if gain.sd is None else f" [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
-        rows.append(
-            [
-                f"{dataset}, {MODELS[model]}: {METHODS[method]} minus {METHODS[other]}",
-                f"{100 * gain.mean:+.1f}{interval}",
-                goal,
-                ", ".join(map(str, seeds)),
-            ]
-        )
-    return table(["WGA, r = 0.1, full schedule", "measured [95 %]", "goal", "seeds"], rows)
-
-
-def shorter(dataset):
-    """Return what fewer epochs of a stage would have selected, over the seeds that were scored with the full one."""
-    cells = full_schedule(dataset)
-    records = cells[None, "core-tenth"] or cells[None, "core-default"]
-    rows = []
-    for stage in ("T_s", "T_c"):
-        epochs = sorted({int(e) for r in records for e in r["shorter"][stage]})
-        for epoch in epochs:
-            found = [r["shorter"][stage][str(epoch)] for r in records if str(epoch) in r["shorter"][stage]]
-            rows.append(
-                [
-                    f"{stage} = {epoch}",
-                    _plain([f["overlap"] for f in found]),
-                    f"{statistics.mean(f['minority'] for f in found):.0f}",
-                    f"{statistics.mean(f['g_high'] for f in found):.0f}",
-                    f"{len(found)}",
-                ]
-            )
-    header = [f"{dataset}, r = 0.1", "overlap with the whole one's coreset", "minority in it", "G_high", "seeds"]
-    return table(header, rows)
-
-
-def _spread(values):
-    if not values:
-        return ""
-    mean = f"{100 * statistics.mean(values):.1f}"
-    return f"{mean} ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else mean
-
-
-def _plain(values):
-    return f"{statistics.mean(values):.2f}" if values else ""
-
-
 ACCURACIES = {"wga": "WGA", "average": "plain average", "weighted_average": "weighted average"}
 
 
 def _accuracies(record, method):
-    return [_spread(record["methods"][method][name]["values"]) for name in ACCURACIES]
+    return [spread(record["methods"][method][name]["values"]) for name in ACCURACIES]
 
 
 def digits_methods():
@@ -527,12 +313,13 @@ def generate(text):
 
 
 def main():
-    stale = [page for page in PAGES if generate(page.read_text()) != page.read_text()]
+    written = {page: generate(page.read_text()) for page in PAGES}
+    stale = [page for page, text in written.items() if text != page.read_text()]
     for page in stale:
         if "--check" in sys.argv:
             print(f"{page.name} is not what docs/results says; run python docs/generate.py")
         else:
-            page.write_text(generate(page.read_text()))
+            page.write_text(written[page])
             print(f"wrote {page.name}")
     sys.exit(1 if stale and "--check" in sys.argv else 0)
 
