@@ -67,12 +67,13 @@ def test_captured_steps_give_the_bytes_of_plain_ones(precision, options, replays
     assert np.array_equal(kept.indices, kept_too.indices)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("augment", ["none", "crop+flip"])
-def test_compiled_steps_give_the_same_scores_up_to_rounding(augment, replays):
-    plain, kept = scored("plain", device__precision="float32", train__augment=augment)
+def test_compiled_steps_give_the_same_scores_up_to_rounding(augment, precision, replays):
+    plain, kept = scored("plain", device__precision=precision, train__augment=augment)
     torch.compiler.reset()  # else what other tests have compiled would be used again
     counters.clear()
-    compiled, kept_too = scored("compiled", device__precision="float32", train__augment=augment)
+    compiled, kept_too = scored("compiled", device__precision=precision, train__augment=augment)
     assert counters["stats"]["unique_graphs"]
     assert replays
     assert spearmanr(plain.tcsl_s, compiled.tcsl_s)[0] > 0.98
