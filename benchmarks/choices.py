@@ -174,7 +174,8 @@ def main():
                 "recall": mean("recall"),
                 "precision": mean("precision"),
                 "auc": mean("auc"),
-                "values": [100 * value for value in values("wga")],
+                "criteria": values("criterion"),
+                "wgas": values("wga"),
                 "commits": sorted(set(values("commit"))),
             }
         )

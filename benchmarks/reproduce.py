@@ -5,7 +5,8 @@
 A cell is a method, a ratio and a seed; its record is a JSON file in docs/results/reproduction with the settings, the
 command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
 use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
-several seeds of a cell train in turns on one GPU. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the
+several seeds of a cell train in turns on one GPU; with --model both one training has two records, of the last epoch and
+of the averaged weights. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the
 profiles default, fast and paper, and with one setting of the default changed (SCORES, VARIANTS). gb_erm and
 tcsl_cs_true are told the groups: they say what the data and the backbone allow.
 """
@@ -15,6 +16,7 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from tcsl.seeds import generator
 from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.quota import number, read_ratio, said
 from tcsl.selection.tcsl_cs import select_tcsl_cs, tcsl_s_of
+from tcsl.training.checkpoint import under_prefix
 from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.turns import in_turns
@@ -62,7 +65,7 @@ PARTS = ("train", "score", "select", "device")  # of the settings, in every reco
 SHORTER = (0.02, 0.04, 0.1, 0.2, 0.5)  # parts of T_c after which the coreset is compared with the whole one's
 
 
-def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
+def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model="last"):
     profile, rescored = SCORES[scores]
     overrides = {
         **rescored,
@@ -70,7 +73,7 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
         "seed": seed,
         "select.ratio": ratio,
         "train.augment": options.augment,
-        "train.model_selection": options.model,
+        "train.model_selection": model,
         "device.engine": options.engine,
         "device.precision": options.precision,
         "train.pretrained": not options.weights,
@@ -85,6 +88,18 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None):
 
 def weights_of(train):
     return Path(train.weights).name or "torchvision, ImageNet-1K"
+
+
+@dataclass(frozen=True, eq=False)
+class KeepingJob(Job):
+    """A job that keeps its stages' tables: where weights are averaged, the last epoch's are among them."""
+
+    tables: dict = field(default_factory=dict)
+
+    def stage(self, name, weights, train):
+        net, tables = super().stage(name, weights, train)
+        self.tables.update(tables)
+        return net, tables
 
 
 class Campaign:
@@ -102,17 +117,18 @@ class Campaign:
         # The scores may come from the full schedule where only the final training is shortened.
         self.scored_with = settings_of(options, "default", 0, 0.1, schedule=not options.full_scores).train.epochs
         self.epochs = settings_of(options, "default", 0, 0.1).train.epochs
+        self.models = ("average", "last") if options.model == "both" else (options.model,)
         self.in_turns = 1  # seeds that share the GPU: a record's seconds are those of all of them
 
-    def name(self, kind, seed, ratio=None, epochs=0):
+    def name(self, kind, seed, ratio=None, epochs=0, model="last"):
         schedule = f"T{epochs or self.epochs}-{self.options.augment}"
         if not kind.startswith(("scores", "core")):
-            schedule += "-average" * (self.options.model == "average")
+            schedule += "-average" * (model == "average")
             schedule += "-float32" * (self.options.precision == "float32")
         return f"{self.options.dataset}-{schedule}-{kind}{'' if ratio is None else f'-r{said(ratio)}'}-s{seed}"
 
     def job(self, settings, epochs):
-        return Job(self.feed, settings, settings.train.net, report=epochs.append)
+        return KeepingJob(self.feed, settings, settings.train.net, report=epochs.append)
 
     def scores(self, name, seed):
         """Return what Algorithm 1 left, from the records or by running it; then f_c's own record is written, too."""
@@ -227,7 +243,7 @@ class Campaign:
             "environment": describe_environment()
             | {"command": f"python benchmarks/reproduce.py {' '.join(sys.argv[1:])}"},
         }
-        name = self.name(method, seed, ratio, settings.train.epochs)
+        name = self.name(method, seed, ratio, settings.train.epochs, settings.train.model_selection)
         (self.folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
         print(
             f"{name}: WGA {100 * record['wga']:.1f}, criterion {record['criterion']}",
@@ -252,7 +268,7 @@ class Campaign:
         if method == "core":
             self.scores("default", seed)
             return
-        scored, settings = self.settings_for(method, seed, ratio)
+        scored, settings = self.settings_for(method, seed, ratio, self.models[0])
         data = self.splits.train
         indices, found = None, None
         if scored:
@@ -272,25 +288,36 @@ class Campaign:
         if indices is not None:
             kept = Coreset(indices, data.ids[indices], data.numpy_labels[indices], np.zeros(len(indices), bool))
         started = time.perf_counter()
+        job = self.job(settings, epochs)
         if method == "gb_erm":
-            net = run_method(REGISTRY.get(method), self.job(settings, epochs)).net
+            net = run_method(REGISTRY.get(method), job).net
         else:
-            net = train_final(self.job(settings, epochs).hiding(), "final", kept)
+            net = train_final(job.hiding(), "final", kept)
         seconds = {"final": time.perf_counter() - started}
-        self.write(method, seed, ratio, net, settings, seconds, epochs, scored=scored, indices=indices, found=found)
+        for model in self.models:
+            if model != self.models[0]:
+                net.load_state_dict(under_prefix("last.", job.tables))
+            if self.lacks(method, seed, ratio, self.epochs, model):
+                _, own = self.settings_for(method, seed, ratio, model)
+                self.write(method, seed, ratio, net, own, seconds, epochs, scored=scored, indices=indices, found=found)
 
-    def settings_for(self, method, seed, ratio):
+    def settings_for(self, method, seed, ratio, model):
         """Return the name of the scores that a method uses, or None, and its settings."""
         scored, changed = VARIANTS.get(method, (None, {}))
-        return scored, settings_of(self.options, scored or "default", seed, ratio or 0.1, changed=changed)
+        return scored, settings_of(self.options, scored or "default", seed, ratio or 0.1, changed=changed, model=model)
 
     def missing(self, method, seed, ratio):
         """Tell whether a cell has no record yet; one that was made with other settings is an error."""
-        epochs = self.scored_with if method == "core" else 0
-        path = self.folder / f"{self.name('core-default' if method == 'core' else method, seed, ratio, epochs)}.json"
+        if method == "core":
+            return self.lacks("core-default", seed, None, self.scored_with, "last")
+        return any(self.lacks(method, seed, ratio, self.epochs, model) for model in self.models)
+
+    def lacks(self, method, seed, ratio, epochs, model):
+        """Tell the same of one record."""
+        path = self.folder / f"{self.name(method, seed, ratio, epochs, model)}.json"
         if not path.exists():
             return True
-        record, (scored, settings) = json.loads(path.read_text()), self.settings_for(method, seed, ratio)
+        record, (scored, settings) = json.loads(path.read_text()), self.settings_for(method, seed, ratio, model)
         pairs = {"weights": (record["weights"], weights_of(settings.train))}
         for part in ("train", "select") if scored else ("train",):
             now = getattr(settings, part).model_dump()
@@ -311,7 +338,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=0, help="T; the paper's by default")
     parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
-    parser.add_argument("--model", choices=("last", "average"), default="last", help="the final model's epoch")
+    parser.add_argument("--model", choices=("last", "average", "both"), default="last", help="the final model's epoch")
     parser.add_argument("--precision", choices=("auto", "float32"), default="auto", help="of the final model")
     parser.add_argument("--engine", default="auto", help="device.engine; compiled also pays for many short cells")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -321,8 +348,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--records", default=str(RESULTS / "reproduction"))
     options = parser.parse_args()
-    if options.model == "average" and options.precision == "float32":
-        parser.error("--model average and --precision float32 have no name together: choose one")
+    if options.model != "last" and options.precision == "float32":
+        parser.error(f"--model {options.model} and --precision float32 have no name together: choose one")
     started = time.monotonic()
     campaign = Campaign(options)
     cells = [
