@@ -199,7 +199,7 @@ scored = time.perf_counter()
 kept = select(scores, ratio=0.1)
 done = time.perf_counter()
 print(json.dumps({"imports": imported - started, "decoding": loaded - imported, "scores": scored - loaded,
-                  "until the first epoch's end": ends[0] - loaded,
+                  "scores, until the first epoch's end": ends[0] - loaded,
                   "selection": done - scored}))
 """
 

@@ -29,7 +29,7 @@ from tcsl.data.image import BadImage, decode_image, quiet
 from tcsl.data.images import Images
 from tcsl.data.parallel import in_order
 from tcsl.data.transform import parse_transform
-from tcsl.errors import InputError, RunFolderError
+from tcsl.errors import InputError, RunFolderError, TcslWarning
 from tcsl.files import write_atomic
 from tcsl.types import IntArray, Progress
 
@@ -159,7 +159,13 @@ def _make(
         state = _begin(part, notes, n, transform, size, name)
     try:
         _fill(images, state, part, notes, name, progress, strict=auto and state["transform"] == "none")
-    except _SizesDiffer:
+    except _SizesDiffer as odd:
+        warnings.warn(
+            f"{name}: {odd}; so that all have one size, they are read as data.transform={fallback}. Take the odd ones "
+            "out, or choose another transform",
+            TcslWarning,
+            stacklevel=2,
+        )
         state = _begin(part, notes, n, fallback, _first_size(images, fallback, name), name)
         _fill(images, state, part, notes, name, progress, strict=False)
     if state["bad_rows"]:
@@ -258,12 +264,10 @@ def _fill(
                 image, note = decode_image(images.content(i))
                 image = apply(image)
                 if image.size != (width, height):
+                    sizes = f"has {image.width} x {image.height} pixels, the first image {width} x {height}"
                     if strict:
-                        raise _SizesDiffer
-                    raise BadImage(
-                        f"has {image.width} x {image.height} pixels, the first image {width} x {height} (choose a "
-                        "data.transform such as short:256,crop:224)"
-                    )
+                        raise _SizesDiffer(f"{images.names[i]} {sizes}")
+                    raise BadImage(f"{sizes} (choose a data.transform such as short:256,crop:224)")
                 array[i] = np.asarray(image)
                 converted += [note] if note else []
             except BadImage as reason:
