@@ -254,9 +254,11 @@ def memory_rows(options):
 
 def agreement_rows(options):
     """Return how alike the scores of one seed are on different hardware: rank correlations with one CPU thread."""
+    float32 = {"device.device": "cuda", "device.precision": "float32"}
     ways = {
         "CPU, two threads": {"device.device": "cpu", "device.threads": 2},
-        "GPU, float32": {"device.device": "cuda", "device.precision": "float32"},
+        "GPU, float32": float32,
+        "GPU, float32, convolutions in TF32 as torch does by itself": float32,
         "GPU, bfloat16": {"device.device": "cuda", "device.precision": "bfloat16"},
     }
     rows = []
@@ -265,6 +267,7 @@ def agreement_rows(options):
         small = {"train.epochs": epochs, "score.biased_epochs": biased, "train.lr": 0.01, "train.weight_decay": 5e-3}
         first = score(data, settings={**small, "device.device": "cpu", "device.threads": 1})
         for way, device in ways.items():
+            torch.backends.cudnn.allow_tf32 = "TF32" in way
             other = score(data, settings={**small, **device})
             rows.append(
                 {

@@ -115,7 +115,7 @@ class Campaign:
         self.tests = Feed.of(self.splits.test, self.hardware)
         self.judged = Feed.of(self.splits.val_iid, self.hardware) if self.splits.val_iid is not None else None
         # The scores may come from the full schedule where only the final training is shortened.
-        self.scored_with = settings_of(options, "default", 0, 0.1, schedule=not options.full_scores).train.epochs
+        self.scored_with = self.scoring("default").train.epochs
         self.epochs = settings_of(options, "default", 0, 0.1).train.epochs
         self.models = ("average", "last") if options.model == "both" else (options.model,)
         self.in_turns = 1  # seeds that share the GPU: a record's seconds are those of all of them
@@ -132,9 +132,12 @@ class Campaign:
 
     def scores(self, name, seed):
         """Return what Algorithm 1 left, from the records or by running it; then f_c's own record is written, too."""
-        path = self.folder / f"{self.name(f'scores-{name}', seed, epochs=self.scored_with)}.npz"
-        settings = settings_of(self.options, name, seed, 0.1, schedule=not self.options.full_scores)
-        if not path.exists():
+        path, record = (
+            self.folder / f"{self.name(f'{kind}-{name}', seed, epochs=self.scored_with)}.{ending}"
+            for kind, ending in (("scores", "npz"), ("core", "json"))
+        )
+        settings = self.scoring(name, seed)
+        if not (path.exists() and record.exists()):
             if self.options.precision != "auto":
                 raise SystemExit(f"{path.name} is missing: --precision is for final models; make the scores without it")
             epochs, snapshots = [], {}
@@ -160,7 +163,14 @@ class Campaign:
             self.write(f"core-{name}", seed, None, core, settings, seconds, epochs, scored=name, shorter=shorter)
         stored = dict(np.load(path, allow_pickle=False))
         stored["curves"] = stored["curves"].astype(np.float32)
+        made, now = stored["curves"].shape[1], settings.biased_epochs_on(len(self.feed))
+        if made != now:
+            raise SystemExit(f"{path.name} was made with T_s = {made}, not {now}: choose other --records")
         return stored
+
+    def scoring(self, name, seed=0):
+        """Return the settings of scores."""
+        return settings_of(self.options, name, seed, 0.1, schedule=not self.options.full_scores)
 
     def shorter(self, curves, tcsl_c, snapshots, settings):
         """Return what fewer epochs of either stage would have selected: overlap with the coreset, minority in it."""
@@ -186,7 +196,7 @@ class Campaign:
 
     def scored_by(self, name):
         """Return what is said of scores in the records that use them."""
-        settings = settings_of(self.options, name, 0, 0.1, schedule=not self.options.full_scores)
+        settings = self.scoring(name)
         return {"name": name, "T_s": settings.biased_epochs_on(len(self.feed)), "T_c": settings.core_epochs}
 
     def write(
@@ -297,33 +307,39 @@ class Campaign:
         for model in self.models:
             if model != self.models[0]:
                 net.load_state_dict(under_prefix("last.", job.tables))
-            if self.lacks(method, seed, ratio, self.epochs, model):
+            if self.lacks(method, seed, ratio, model):
                 _, own = self.settings_for(method, seed, ratio, model)
                 self.write(method, seed, ratio, net, own, seconds, epochs, scored=scored, indices=indices, found=found)
 
     def settings_for(self, method, seed, ratio, model):
         """Return the name of the scores that a method uses, or None, and its settings."""
+        if method == "core-default":
+            return None, self.scoring("default", seed)
         scored, changed = VARIANTS.get(method, (None, {}))
         return scored, settings_of(self.options, scored or "default", seed, ratio or 0.1, changed=changed, model=model)
 
     def missing(self, method, seed, ratio):
         """Tell whether a cell has no record yet; one that was made with other settings is an error."""
         if method == "core":
-            return self.lacks("core-default", seed, None, self.scored_with, "last")
-        return any(self.lacks(method, seed, ratio, self.epochs, model) for model in self.models)
+            return self.lacks("core-default", seed, None, "last")
+        lacking = [self.lacks(method, seed, ratio, model) for model in self.models]  # of each: other settings are told
+        return any(lacking)
 
-    def lacks(self, method, seed, ratio, epochs, model):
+    def lacks(self, method, seed, ratio, model):
         """Tell the same of one record."""
-        path = self.folder / f"{self.name(method, seed, ratio, epochs, model)}.json"
+        scored, settings = self.settings_for(method, seed, ratio, model)
+        path = self.folder / f"{self.name(method, seed, ratio, settings.train.epochs, model)}.json"
         if not path.exists():
             return True
-        record, (scored, settings) = json.loads(path.read_text()), self.settings_for(method, seed, ratio, model)
+        record = json.loads(path.read_text())
         pairs = {"weights": (record["weights"], weights_of(settings.train))}
         for part in ("train", "select") if scored else ("train",):
             now = getattr(settings, part).model_dump()
             pairs |= {f"{part}.{name}": (was, now.get(name, was)) for name, was in record["settings"][part].items()}
-        if scored and record.get("scores"):  # the oldest have none
-            pairs["scores"] = record["scores"], self.scored_by(scored)
+        if scored:
+            pairs["the scores' T"] = record["scored_with"], self.scored_with
+            today = self.scored_by(scored)
+            pairs["scores"] = record.get("scores", today), today  # old records do not tell
         if other := [f"{name} {was!r}, not {now!r}" for name, (was, now) in pairs.items() if was != now]:
             raise SystemExit(f"{path.name} was made with {'; '.join(other)}: choose other --records")
         return False
@@ -350,6 +366,8 @@ def main():
     options = parser.parse_args()
     if options.model != "last" and options.precision == "float32":
         parser.error(f"--model {options.model} and --precision float32 have no name together: choose one")
+    if "auto" in options.ratios and (others := {"random", "rgbal"} & set(options.methods)):
+        parser.error(f"--ratios auto is for TCSL-CS: name --methods without {', '.join(sorted(others))}")
     started = time.monotonic()
     campaign = Campaign(options)
     cells = [

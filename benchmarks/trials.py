@@ -140,10 +140,12 @@ def as_many(size):
 
 
 def total_of(k):
+    """k times G_high."""
     return as_many(lambda case: k * int(case.g_high.sum()))
 
 
 def of_the_largest(k):
+    """For each class, k times as many as G_high has of the class that it has most of."""
     return as_many(lambda case: k * np.bincount(case.labels[case.g_high]).max() * len(np.unique(case.labels)))
 
 

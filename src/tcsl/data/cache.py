@@ -97,6 +97,13 @@ def decode(
             f"{name}: decoded images cannot be kept in {place}: {getattr(why, 'strerror', None) or why}; "
             "set TCSL_CACHE to a folder with space"
         ) from None
+    if "odd" in facts:
+        warnings.warn(
+            f"{name}: {facts['odd']}; so that all have one size, they are read as data.transform={facts['transform']}. "
+            "Take the odd ones out, or choose another transform",
+            TcslWarning,
+            stacklevel=2,
+        )
     kept = np.delete(np.arange(len(images)), facts["bad_rows"])
     bad = [Bad(str(images.names[i]), why) for i, why in zip(facts["bad_rows"], facts["bad_reasons"], strict=True)]
     width, height = facts["size"]
@@ -160,13 +167,8 @@ def _make(
     try:
         _fill(images, state, part, notes, name, progress, strict=auto and state["transform"] == "none")
     except _SizesDiffer as odd:
-        warnings.warn(
-            f"{name}: {odd}; so that all have one size, they are read as data.transform={fallback}. Take the odd ones "
-            "out, or choose another transform",
-            TcslWarning,
-            stacklevel=2,
-        )
         state = _begin(part, notes, n, fallback, _first_size(images, fallback, name), name)
+        state["odd"] = str(odd)
         _fill(images, state, part, notes, name, progress, strict=False)
     if state["bad_rows"]:
         notes.unlink(missing_ok=True)  # from here on, they would not be true of PART
