@@ -10,7 +10,7 @@ from itertools import chain
 from writing import RESULTS, interval, plain, read, shortened, spread, table
 
 from tcsl.selection.quota import said
-from tcsl.statistics import paired
+from tcsl.statistics import paired, summarise
 
 METHODS = {
     "cb_erm": "CB ERM, everything",
@@ -105,7 +105,7 @@ def _campaign(dataset, key, cells):
         rows.append(
             {
                 f"T = {epochs}, augmentation {augment}, {MODELS[model]}": METHODS[method],
-                "r": "" if ratio is None else said(ratio),
+                "r": _ratio(ratio, records),
                 "WGA": spread([r["wga"] for r in records]),
                 "WGA, finer cells": spread(_known(r["evaluation"]["wga_cells"] for r in records)),
                 "plain average": spread([r["evaluation"]["average"] for r in records]),
@@ -126,11 +126,17 @@ def _campaign(dataset, key, cells):
     records = [r for group in cells.values() for r in group]
     commits = {shortened(r["environment"]["commit"]) for r in records}
     made_on = {f"{r['environment']['gpu']}, torch {r['environment']['packages']['torch']}" for r in records}
-    scored = {r.get("scored_with", epochs) for r in records} - {epochs}
+    scored = {r["scored_with"] for r in records if _scored_by(r)} - {epochs}
     return table(columns, [[row[name] for name in columns] for row in rows]) + (
         f"\n\nWeights {weights_of(records)}; {'; '.join(sorted(made_on))}; commits {', '.join(sorted(commits))}."
         + (f" Scores are those of T = {max(scored)}." if scored else "")
     )
+
+
+def _ratio(ratio, records):
+    if ratio == "auto":
+        return f"auto, {statistics.mean(r['coreset']['n'] for r in records):,.0f} samples"
+    return "" if ratio is None else said(ratio)
 
 
 def _known(values):
@@ -138,100 +144,95 @@ def _known(values):
 
 
 def _seconds(dataset, key, records):
-    """Yield the median seconds of the scores that a method uses, if any, and of the final model."""
-    method = records[0]["method"]
-    if method.startswith("tcsl_cs"):
-        name = method.removeprefix("tcsl_cs").strip("_").partition("_")[0]
-        core = f"core-{name if name in ('paper', 'fast', 'tenth') else 'default'}"
-        scored = reproduced(dataset)[records[0].get("scored_with", key[0]), key[1], "last"][None, core]
-        yield f"{statistics.median(map(_of_a_seed, scored)):.0f}"
+    """Yield the median seconds of the scores that a method uses, where they were recorded, and of the final model."""
+    if scored := _scored_by(records[0]):
+        campaign = reproduced(dataset).get((records[0]["scored_with"], key[1], "last"), {})
+        if cores := campaign.get((None, f"core-{scored}")):
+            yield f"{statistics.median(map(_of_a_seed, cores)):.0f}"
     yield f"{statistics.median(map(_of_a_seed, records)):.0f}"
+
+
+def _scored_by(record):
+    """Return the name of the scores that a coreset of TCSL-CS is chosen by, or None."""
+    if not record["method"].startswith("tcsl_cs"):
+        return None
+    if "scores" in record:
+        return record["scores"]["name"]
+    named = record["method"].removeprefix("tcsl_cs").strip("_").partition("_")[0]  # old records do not tell
+    return named if named in ("paper", "fast", "tenth") else "default"
 
 
 def _of_a_seed(record):
     """Where several seeds shared the GPU, each has its part of the time."""
-    jobs = re.search(r"--jobs (\d+)", record["environment"]["command"])  # of records that do not say it themselves
+    jobs = re.search(r"--jobs (\d+)", record["environment"]["command"])  # old records do not tell
     return sum(record["seconds"].values()) / record.get("in_turns", int(jobs[1]) if jobs else 1)
 
 
-GAINS = (  # differences in WGA, and their goals
-    ("waterbirds", "last", "tcsl_cs", "cb_erm", 10.76),
-    ("waterbirds", "last", "tcsl_cs", "rgbal", 0.0),
-    ("waterbirds", "last", "tcsl_cs_tenth", "cb_erm", 10.76),
-    ("waterbirds", "last", "tcsl_cs_tenth", "rgbal", 0.0),
-    ("cmnist", "last", "tcsl_cs", "cb_erm", 26.76),
-    ("cmnist", "last", "tcsl_cs", "rgbal", 11.69),
-    ("cmnist", "average", "tcsl_cs", "cb_erm", 26.76),
-    ("cmnist", "average", "tcsl_cs", "rgbal", 11.69),
-    ("cmnist", "average", "tcsl_cs_true", "cb_erm", None),
-    ("cmnist", "average", "tcsl_cs_true", "rgbal", None),
-    ("cmnist", "last", "tcsl_cs_true", "cb_erm", None),
-    ("cmnist", "last", "tcsl_cs_true", "rgbal", None),
-    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs_tenth", "lower end -3"),
-    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs", None),
-    ("waterbirds", "last", "tcsl_cs", "tcsl_cs_tenth", None),
+GAINS = (  # differences in WGA, the goal, and what must reach it
+    ("waterbirds", "last", "tcsl_cs", "cb_erm", 10.76, "mean"),
+    ("waterbirds", "last", "tcsl_cs", "rgbal", 0.0, "mean"),
+    ("waterbirds", "last", "tcsl_cs_tenth", "cb_erm", 10.76, "mean"),
+    ("waterbirds", "last", "tcsl_cs_tenth", "rgbal", 0.0, "mean"),
+    ("cmnist", "last", "tcsl_cs", "cb_erm", 26.76, "mean"),
+    ("cmnist", "last", "tcsl_cs", "rgbal", 11.69, "mean"),
+    ("cmnist", "average", "tcsl_cs", "cb_erm", 26.76, "mean"),
+    ("cmnist", "average", "tcsl_cs", "rgbal", 11.69, "mean"),
+    ("cmnist", "average", "tcsl_cs_true", "cb_erm", None, "mean"),
+    ("cmnist", "average", "tcsl_cs_true", "rgbal", None, "mean"),
+    ("cmnist", "last", "tcsl_cs_true", "cb_erm", None, "mean"),
+    ("cmnist", "last", "tcsl_cs_true", "rgbal", None, "mean"),
+    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs_tenth", -3.0, "lower end"),
+    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs", None, "mean"),
+    ("waterbirds", "last", "tcsl_cs", "tcsl_cs_tenth", None, "mean"),
 )
-KEPT = {"waterbirds": 0.80, "cmnist": 0.90}  # of the minority, in the coreset
-ABSOLUTE = {"cmnist": (83.37, 91.76)}  # WGA and plain average; on Waterbirds, what the backbone allows
+LEVELS = (  # what a coreset or its model must have, in %
+    ("waterbirds", "last", "tcsl_cs", "minority in the coreset", 80.0),
+    ("waterbirds", "last", "tcsl_cs_tenth", "minority in the coreset", 80.0),
+    ("cmnist", "last", "tcsl_cs", "minority in the coreset", 90.0),
+    ("cmnist", "last", "tcsl_cs", "WGA", 83.37),
+    ("cmnist", "last", "tcsl_cs", "plain average", 91.76),
+    ("cmnist", "average", "tcsl_cs", "WGA", 83.37),
+    ("cmnist", "average", "tcsl_cs", "plain average", 91.76),
+)
+READ = {
+    "minority in the coreset": lambda record: record["coreset"]["minority"] / record["coreset"]["of"],
+    "WGA": lambda record: record["wga"],
+    "plain average": lambda record: record["evaluation"]["average"],
+}
 
 
 def goals():
     """Return the goals beside what was measured, at r = 0.1 and the full schedule without augmentation."""
     rows = []
-    for dataset, model, method, other, goal in GAINS:
+    for dataset, model, method, other, goal, end in GAINS:
         cells = full_schedule(dataset, model)
-        ours = {r["seed"]: r["wga"] for r in cells[0.1, method]}
-        theirs = {r["seed"]: r["wga"] for r in cells[None if other == "cb_erm" else 0.1, other]}
-        seeds = sorted(ours.keys() & theirs.keys())
-        gain = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
-        named = f"{dataset}, {MODELS[model]}: {METHODS[method]} minus {METHODS[other]}"
-        if isinstance(goal, str):
-            rows.append([named, interval(gain), goal, _reached(100 * gain.low, -3.0), seeds])
-        else:
-            ends = [] if goal is None or gain.sd is None else [100 * gain.low, 100 * gain.high]
-            rows.append(
-                [
-                    named,
-                    interval(gain),
-                    "" if goal is None else f"{goal:+.2f}",
-                    _reached(100 * gain.mean, goal, *ends),
-                    seeds,
-                ]
-            )
-    for dataset, model in (("waterbirds", "last"), ("cmnist", "last"), ("cmnist", "average")):
-        for method in ("tcsl_cs", "tcsl_cs_tenth"):
-            if records := full_schedule(dataset, model).get((0.1, method)):
-                rows += list(_absolute(dataset, model, method, records))
-    return table(
-        ["r = 0.1, full schedule", "measured [95 %]", "goal", "reached", "seeds"],
-        [[name, value, str(goal), reached, ", ".join(map(str, seeds))] for name, value, goal, reached, seeds in rows],
-    )
+        ours = {r["seed"]: r["wga"] for r in cells.get((0.1, method), [])}
+        theirs = {r["seed"]: r["wga"] for r in cells.get((None if other == "cb_erm" else 0.1, other), [])}
+        if seeds := sorted(ours.keys() & theirs.keys()):
+            gain = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
+            named = f"{dataset}, {MODELS[model]}: {METHODS[method]} minus {METHODS[other]}"
+            rows.append([named, interval(gain), *_judged(gain, goal, end, "+.2f"), seeds])
+    for dataset, model, method, what, goal in LEVELS:
+        if records := full_schedule(dataset, model).get((0.1, method)):
+            values = [READ[what](record) for record in records]
+            named = f"{dataset}, {MODELS[model]}: {METHODS[method]}, {what}"
+            rows.append([named, spread(values), *_judged(summarise(values), goal), [r["seed"] for r in records]])
+    header = ["r = 0.1, full schedule, in %", "measured", "goal", "reached", "seeds"]
+    return table(header, [[*row, ", ".join(map(str, seeds))] for *row, seeds in rows])
 
 
-def _absolute(dataset, model, method, records):
-    """Yield the rows of the goals that are no differences."""
-    named, seeds = f"{dataset}, {MODELS[model]}: {METHODS[method]}", [r["seed"] for r in records]
-    for what, part, goal in zip(("WGA", "plain average"), ("wga", "average"), ABSOLUTE.get(dataset, ()), strict=False):
-        values = [r["evaluation"][part] for r in records]
-        yield [f"{named}, {what}", spread(values), goal, _reached(100 * statistics.mean(values), goal), seeds]
-    if model == "last":
-        kept = statistics.mean(r["coreset"]["minority"] / r["coreset"]["of"] for r in records)
-        yield [
-            f"{named}, minority in the coreset",
-            f"{kept:.3f}",
-            f"{KEPT[dataset]:.2f}",
-            _reached(kept, KEPT[dataset]),
-            seeds,
-        ]
-
-
-def _reached(mean, goal, low=None, high=None):
-    """Say whether a goal is reached, and where an interval says less, in what."""
+def _judged(found, goal, end="mean", form=".2f"):
+    """Return the goal, and whether it is reached: by the mean, with what the interval tells, or by its lower end."""
     if goal is None:
-        return ""
+        return "", ""
+    low, mean, high = ((None if value is None else 100 * value) for value in (found.low, found.mean, found.high))
+    if end == "lower end":
+        return f"{goal:{form}}, {end}", "yes" if low is not None and low >= goal else "no"
     if mean >= goal:
-        return "yes" if low is None or low >= goal else "in the mean"
-    return "no" if high is None or high < goal else "not in the mean"
+        reached = "yes" if low is None or low >= goal else "yes, but the interval reaches below"
+    else:
+        reached = "no" if high is None or high < goal else "no, but the interval reaches above"
+    return f"{goal:{form}}", reached
 
 
 def shorter(dataset):

@@ -86,7 +86,9 @@ for command in sys.stdin.read().splitlines():
 def test_commands_of_benchmarks_can_be_given():
     """Each command that the docs name is read by its script, which is stopped before it begins."""
     text = "\n".join(page.read_text().replace("\\\n", " ") for page in PAGES)
-    commands = [c for c in re.findall(r"python benchmarks/\w+\.py[^`\n]*", text) if "..." not in c]
+    for name, value in re.findall(r'^(\w+)="(python benchmarks/.*)"$', text, flags=re.MULTILINE):
+        text = text.replace(f"${name}", value)
+    commands = [c for c in re.findall(r'python benchmarks/\w+\.py[^`"\n]*', text) if "..." not in c]
     assert len(commands) >= 20
     done = subprocess.run(
         [sys.executable, "-c", PARSE],
@@ -97,6 +99,13 @@ def test_commands_of_benchmarks_can_be_given():
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_method_of_the_reproduction_has_a_title(monkeypatch):
+    for folder in ("benchmarks", "docs"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+    made, titles = importlib.import_module("reproduce"), importlib.import_module("reproduced").METHODS
+    assert {*made.METHODS} - {"core"} | {f"core-{name}" for name in made.SCORES} == {*titles}
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "docs"])
