@@ -8,12 +8,13 @@ import re
 import statistics
 import sys
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from reproduced import goals, real, reproduction, shorter
-from writing import read, source, spread, table
+from writing import interval, read, source, spread, table
 
-from tcsl.statistics import clopper_pearson
+from tcsl.statistics import clopper_pearson, paired
 from tcsl.tables import said_of_models
 
 DOCS = Path(__file__).parent
@@ -74,6 +75,26 @@ def trials(name):
     header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n", "G_high"]
     commits = sorted({commit for row in record["rows"] for commit in row["commits"]})
     return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record, commits)
+
+
+TOGETHER = ("digits", "uneven", "halves")  # on which every choice is tried
+
+
+def trials_together():
+    """Every choice on three kinds of digits: differences of the criterion in each, and over all of them."""
+    records = [read(f"choices-{name}") for name in TOGETHER]
+    found = [{row["row"]: row for row in record["rows"]} for record in records]
+    rows = []
+    for named in (row["row"] for row in records[0]["rows"][1:]):
+
+        def minus_default(key, named=named):
+            pairs = [zip(rows[named][key], rows["default"][key], strict=True) for rows in found]
+            return interval(paired(*zip(*chain(*pairs), strict=True)))
+
+        each = [f"{rows[named]['criterion minus default'][0]:+.1f}" for rows in found]
+        rows.append([found[0][named]["part"], named, *each, minus_default("criteria"), minus_default("wgas")])
+    header = ["", "changed", *TOGETHER, "all three [95 %]", "WGA, all three [95 %]"]
+    return table(header, rows)
 
 
 def option(name):
@@ -269,6 +290,7 @@ BLOCKS = {
     "digits-lff": lambda: longer("lff"),
     "digits": digits,
     "real": real,
+    "choices-together": trials_together,
     "choices-digits": lambda: trials("digits"),
     "choices-uneven": lambda: trials("uneven"),
     "choices-halves": lambda: trials("halves"),
