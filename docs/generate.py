@@ -313,7 +313,7 @@ BLOCKS = {
     "benchmark-page": lambda: benchmark("benchmark-page"),
     **{
         f"benchmark-engine-{part}": partial(benchmark, f"benchmark-engine-{part}")
-        for part in ("waterbirds", "cmnist", "disk", "memory", "cpu")
+        for part in ("waterbirds", "cmnist", "profile", "disk", "memory", "cpu")
     },
     "agreement": agreement,
     "verdict": verdict,
