@@ -8,13 +8,12 @@ import re
 import statistics
 import sys
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from reproduced import goals, real, reproduction, shorter
 from writing import interval, read, source, spread, table
 
-from tcsl.statistics import clopper_pearson, paired
+from tcsl.statistics import Summary, clopper_pearson, paired
 from tcsl.tables import said_of_models
 
 DOCS = Path(__file__).parent
@@ -30,15 +29,12 @@ def digits():
         "weighted_average": "weighted average",
     }
 
-    def interval(value):
-        return f"{100 * value['mean']:+.1f} [{100 * value['low']:+.1f}, {100 * value['high']:+.1f}]"
-
     rows = [
         [record["titles"][name], *[spread(values[m]["values"]) for m in metrics]]
         for name, values in record["methods"].items()
     ]
     rows += [
-        [f"*TCSL-CS minus {record['titles'][name]}*", *[interval(values[m]) for m in metrics]]
+        [f"*TCSL-CS minus {record['titles'][name]}*", *[interval(Summary(**values[m])) for m in metrics]]
         for name, values in record["tcsl_cs_minus"].items()
     ]
     found = record["identification"]
@@ -88,10 +84,10 @@ def trials_together():
     for named in (row["row"] for row in records[0]["rows"][1:]):
 
         def minus_default(key, named=named):
-            pairs = [zip(rows[named][key], rows["default"][key], strict=True) for rows in found]
-            return interval(paired(*zip(*chain(*pairs), strict=True)))
+            ours, default = ([value for kind in found for value in kind[row][key]] for row in (named, "default"))
+            return interval(paired(ours, default))
 
-        each = [f"{rows[named]['criterion minus default'][0]:+.1f}" for rows in found]
+        each = [f"{kind[named]['criterion minus default'][0]:+.1f}" for kind in found]
         rows.append([found[0][named]["part"], named, *each, minus_default("criteria"), minus_default("wgas")])
     header = ["", "changed", *TOGETHER, "all three [95 %]", "WGA, all three [95 %]"]
     return table(header, rows)
