@@ -133,6 +133,15 @@ def test_tcsl_cs_takes_the_minority_in_place_of_its_own_g_high(tcsl_command, tmp
     assert "5 of the minority, 7 by TCSL_c" in out
 
 
+def test_a_class_of_which_nothing_but_g_high_is_kept_is_told(tcsl_command, tmp_path):
+    path = own_scores(tmp_path / "scores.parquet")
+    high = np.isin(np.arange(N), np.flatnonzero(SPECIES == "land")[:6])  # six of ten places: land has no other left
+    pl.read_parquet(path).with_columns(rare=pl.Series(high)).write_parquet(tmp_path / "t.parquet")
+    words = ["select", tmp_path / "t.parquet", "--minority", "rare", "--ratio"]
+    assert "take care: all that is kept of class 0 is of G_high" in tcsl_command(*words, 0.25)[1]
+    assert "take care" not in tcsl_command(*words, 0.4)[1]
+
+
 @pytest.mark.parametrize(
     ("minority", "message"),
     [

@@ -1,6 +1,7 @@
 """What the terminal says of a run."""
 
 import re
+from types import MappingProxyType
 
 from rich.console import Console
 
@@ -12,13 +13,13 @@ def said_of(*found):
     return summary_lines(found)
 
 
-def summary_lines(found, **more):
+def summary_lines(found, kept=MappingProxyType({}), **more):
     summary = {
         **more,
         "methods": {},
         "seeds": list(range(len(found))),
         "identification": list(found),
-        "coresets": [{"tcsl_cs": {"n": 40}}] * len(found),
+        "coresets": [{"tcsl_cs": {"n": 40, **kept}}] * len(found),
         "seconds": [{"biased": 1.0, "core": 2.5}] * len(found),
         "unknown": ["accuracy: there is no test set"],
     }
@@ -36,6 +37,18 @@ def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
     assert "room for 40 samples, and G_high has 40" in why
     assert "31 of the coreset's 40 samples are of G_high" in said_of({"n": 200, "g_high": 31})[1]
     assert "take care" not in "".join(said_of({"n": 200, "g_high": 30}))
+
+
+def test_a_class_of_which_nothing_but_g_high_is_kept_is_said():
+    found = {"n": 200, "g_high": 20}
+
+    def said(*classes):
+        return summary_lines([found], kept={"one_sided": list(classes)})[1]
+
+    assert said("gull").startswith("seed 0: take care: all that is kept of class gull is of G_high, and a model")
+    assert "of class a, b, c, d, e and others is of G_high" in said(*"abcdef")
+    assert "of class a, b, c, d, e is of G_high" in said(*"abcde")
+    assert "take care" not in said()
 
 
 def test_a_model_that_is_worse_is_said():

@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tcsl.types import AnyArray, BoolArray
+
 _MOST = 0.75  # of a coreset that G_high may be; it was 0.72 on Waterbirds at r = 0.1, whose model gained
 _WORSE = 0.05  # of an accuracy
+_NAMED = 5  # classes that a sentence names
 
 
-def caution(g_high: int, n: int, kept: int | None) -> str:
-    """Say what is wrong with a coreset of `kept` samples where `g_high` of n stand apart; nothing where all is well.
+def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
+    """Say what is wrong with a coreset; nothing where all is well, or where there is none.
 
-    >>> caution(61, 1200, 240), caution(700, 1200, 240)
+    Parameters
+    ----------
+    found : the data's samples, `n`, and how many of them are in G_high, `g_high`
+    coreset : its samples, `n`, and the classes that `one_sided_classes` finds, `one_sided`, by their names
+
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240}), caution({"n": 1200, "g_high": 700}, {"n": 240})
     ('', 'the larger part stands apart: no shortcut was told apart, and the coreset is of no use')
-    >>> caution(49, 540, 54)[:44]
+    >>> caution({"n": 540, "g_high": 49}, {"n": 54})[:44]
     "49 of the coreset's 54 samples are of G_high"
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "one_sided": ["landbird"]})[:49]
+    'all that is kept of class landbird is of G_high, '
     """
-    if 2 * g_high > n:
+    g_high = found["g_high"]
+    if 2 * g_high > found["n"]:
         return "the larger part stands apart: no shortcut was told apart, and the coreset is of no use"
     cure = (
         "a model trained on it may learn the reverse of the easy rule; a larger ratio, or --ratio auto, keeps others, "
         "too"
     )
-    if kept is not None and g_high >= kept:
+    if coreset is None:
+        return ""
+    kept = coreset["n"]
+    if g_high >= kept:
         return (
             f"the coreset has room for {kept:,} samples, and G_high has {g_high:,}: it holds nothing else, and {cure}"
         )
-    if kept is not None and g_high > _MOST * kept:
+    if g_high > _MOST * kept:
         return f"{g_high:,} of the coreset's {kept:,} samples are of G_high, and {cure}"
+    if one_sided := coreset.get("one_sided"):  # runs of before do not tell
+        named = ", ".join(map(str, one_sided[:_NAMED])) + " and others" * (len(one_sided) > _NAMED)
+        return f"all that is kept of class {named} is of G_high, and {cure}"
     return ""
+
+
+def one_sided_classes(labels: AnyArray, kept: AnyArray, g_high: BoolArray) -> list[Any]:
+    """Return the classes of which a coreset keeps G_high and nothing else, though the data has more of them.
+
+    Parameters
+    ----------
+    labels : (n,) of the data
+    kept, g_high : (m,) labels of the coreset's samples, and which of them are in G_high
+
+    >>> import numpy as np
+    >>> one_sided_classes(np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 1, 2]), np.array([True, True, False, True]))
+    [0]
+    """
+    there, held, high = (Counter(part.tolist()) for part in (labels, kept, kept[g_high]))
+    return [label for label in sorted(held) if high[label] == held[label] < there[label]]
 
 
 def worse(methods: Mapping[str, Mapping[str, Any]]) -> str:

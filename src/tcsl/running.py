@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tcsl.caution import one_sided_classes
 from tcsl.config import DeviceSettings, Settings, flat
 from tcsl.data.columns import parse_columns
 from tcsl.data.convert import Data, as_dataset
@@ -512,6 +513,9 @@ def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[st
         "n": len(coreset),
         "g_high": int(coreset.g_high.sum()),
         "class_counts": np.bincount(coreset.labels, minlength=data.num_classes).tolist(),
+        "one_sided": [
+            data.class_names[k] for k in one_sided_classes(data.numpy_labels, coreset.labels, coreset.g_high)
+        ],
     }
     if data.groups is not None:
         facts["minority"] = int(data.groups.minority[coreset.indices].sum())

@@ -198,7 +198,7 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
                 f"(precision {precision}{auc})"
             )
         notes.append(text)
-        if care := caution(found["g_high"], found["n"], coresets.get("tcsl_cs", {}).get("n")):
+        if care := caution(found, coresets.get("tcsl_cs")):
             notes.append(f"seed {seed}: take care: {care}")
     means = {
         name: {metric: value and value["mean"] for metric, value in row.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from tcsl.caution import caution
+from tcsl.caution import caution, one_sided_classes
 from tcsl.cli import options
 from tcsl.cli.options import print_json
 from tcsl.errors import InputError
@@ -259,7 +259,10 @@ def _tell(chosen: _Chosen, as_json: bool) -> None:
     from tcsl.tables import render_kept
 
     typer.echo(f"kept {len(coreset)} of {len(labels)} samples: {chosen.how}")
-    if coreset.g_high.any() and (care := caution(int(coreset.g_high.sum()), len(labels), len(coreset))):
-        typer.echo(f"take care: {care}")
+    if coreset.g_high.any():
+        found = {"n": len(labels), "g_high": int(coreset.g_high.sum())}
+        one_sided = one_sided_classes(chosen.labels, coreset.labels, coreset.g_high)
+        if care := caution(found, {"n": len(coreset), "one_sided": [names.get(label, label) for label in one_sided]}):
+            typer.echo(f"take care: {care}")
     Console().print(render_kept(classes))
     typer.echo(f"the coreset is in {chosen.place}")

@@ -84,7 +84,7 @@ def _told(result: Mapping[str, Any]) -> _Told:
             f"{found['g_high']:,} of {found['n']:,} samples stand apart by their losses (G_high)"
             + (f"; the coreset keeps {kept['n']:,}" if kept else "")
         )
-        if said := caution(found["g_high"], found["n"], kept["n"] if kept else None):
+        if said := caution(found, kept):
             sentences.append(f"Take care: {said}")
     evaluation = result.get("evaluation") or {}
     if said := worse(evaluation):

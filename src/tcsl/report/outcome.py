@@ -19,15 +19,16 @@ BEFORE, AFTER = "cb_erm", "tcsl_cs"
 def outcome(material: Material) -> dict[str, Any]:
     """Return verdict, G_high and accuracies before and after; what is not known is None, and `unknown` says why."""
     result = material.result
-    found, kept = result["identification"], int(material.chosen.sum())
+    found, coreset = result["identification"], result["coresets"][AFTER]
+    cautions = caution(found, coreset), worse(result.get("evaluation") or {})
     return {
         "verdict": result.get("verdict"),
         "n": found["n"],
         "g_high": found["g_high"],
         "truth": found if "minority" in found else None,
-        "coreset": kept,
+        "coreset": int(material.chosen.sum()),
         "accuracy": _accuracy(material),
-        "caution": [*filter(None, (caution(found["g_high"], found["n"], kept), worse(result.get("evaluation") or {})))],
+        "caution": [*filter(None, cautions)],
         "unknown": _unknown(material),
     }
 
