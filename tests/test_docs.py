@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -104,16 +105,18 @@ def test_commands_of_benchmarks_can_be_given():
 def test_every_method_of_the_reproduction_has_a_title(monkeypatch):
     for folder in ("benchmarks", "docs"):
         monkeypatch.syspath_prepend(str(ROOT / folder))
-    made, titles = importlib.import_module("reproduce"), importlib.import_module("reproduced").METHODS
+    made, titles = importlib.import_module("cells"), importlib.import_module("reproduced").METHODS
     assert {*made.METHODS} - {"core"} | {f"core-{name}" for name in made.SCORES} == {*titles}
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "docs"])
-def test_scripts_import_what_there_is(folder):
-    missing = []
-    for script in (ROOT / folder).glob("*.py"):
+def test_scripts_import_what_there_is(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / folder))
+    missing, scripts = [], list((ROOT / folder).glob("*.py"))
+    ours = {"tcsl", *(script.stem for script in scripts)} - {"peers_theirs"}  # which needs what it is compared with
+    for script in scripts:
         for node in ast.walk(ast.parse(script.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "tcsl":
+            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in ours:
                 module = importlib.import_module(node.module)
                 missing += [f"{script.name}: {name.name}" for name in node.names if not hasattr(module, name.name)]
     assert missing == []
@@ -133,6 +136,22 @@ def test_the_verdicts_figure_is_drawn_from_its_record(tmp_path):
     for name in ("one.svg", "two.svg", "three.png"):
         script["main"](tmp_path / name, tmp_path / "verdict.json")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "three.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_reproductions_figure_is_drawn_from_its_records(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    script = importlib.import_module("reproduction_figure")
+    for name in ("one.svg", "two.svg", "three.png"):
+        script.main(tmp_path / name)
+    drawn = (tmp_path / "one.svg").read_bytes()
+    assert drawn == (tmp_path / "two.svg").read_bytes()
+    first = script.reproduction_figure().axes[0]
+    records = (ROOT / "docs" / "results" / "reproduction").glob("waterbirds-T300-none-tcsl_cs-r0.1-s*.json")
+    mean = 100 * statistics.mean(json.loads(path.read_text())["wga"] for path in records)
+    row = next(label.get_position()[1] for label in first.get_yticklabels() if "default" in label.get_text())
+    marks = [line for line in first.lines if line.get_marker() == "|" and line.get_ydata()[0] == row]
+    assert marks[0].get_xdata()[0] == pytest.approx(mean)
     assert (tmp_path / "three.png").read_bytes()[:4] == b"\x89PNG"
 
 
