@@ -307,6 +307,15 @@ def test_a_trained_net_carries_no_gradients():
     assert all(parameter.grad is None for parameter in train(rows_feed()).parameters())
 
 
+def test_statistics_that_are_not_finite_show_in_no_loss_and_are_found():
+    norm = nn.BatchNorm1d(4)
+    norm.running_var[2] = torch.inf
+    net, losses = nn.Sequential(norm, nn.Linear(4, 3)), []
+    with pytest.raises(NonFiniteLoss, match="infinite or NaN in epoch"):
+        train(rows_feed(), net=net, report=lambda epoch: losses.append(epoch.loss))
+    assert np.isfinite(losses).all()
+
+
 @pytest.mark.parametrize("lr", [1e4, 1e30])
 def test_a_model_that_exploded_in_its_last_steps_is_not_returned(lr):
     deep = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))

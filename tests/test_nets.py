@@ -268,6 +268,39 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
         build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "object.pth"))
 
 
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_weights_that_are_not_finite_are_refused(value, tmp_path):
+    from safetensors.torch import save_file
+    from torchvision.models import resnet18
+
+    weights = resnet18().state_dict()
+    weights["bn1.running_var"][45] = value
+    save_file(weights, tmp_path / "w.safetensors")
+    message = r"w\.safetensors has infinite or NaN values in bn1\.running_var\. float16 holds nothing above 65,504"
+    with pytest.raises(InputError, match=message):
+        build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "w.safetensors"))
+    weights["bn1.running_var"][45] = 83_614.7
+    save_file({name: tensor.to(torch.float16) for name, tensor in weights.items()}, tmp_path / "half.safetensors")
+    with pytest.raises(InputError, match=r"half\.safetensors has infinite"):
+        build_net("torchvision:resnet18", IMAGES, seed=0, weights=str(tmp_path / "half.safetensors"))
+
+
+class Masked(nn.Linear):
+    """Has a table whose values are infinite on purpose, as masks of attention are."""
+
+    def __init__(self, classes):
+        super().__init__(8, classes)
+        self.register_buffer("mask", torch.full((2,), -torch.inf))
+
+    def forward(self, x):
+        return super().forward(x.flatten(1)[:, :8])
+
+
+def test_a_mask_may_be_infinite(tmp_path):
+    torch.save(Masked(10).state_dict(), tmp_path / "w.pth")
+    assert build_net(Masked, IMAGES, seed=0, weights=str(tmp_path / "w.pth"))[1].mask.isinf().all()
+
+
 def test_the_original_resnet50_strides_in_its_first_convolutions():
     net = build_net("resnet50_v1", IMAGES, seed=0)[1]
     for stage in (net.layer2, net.layer3, net.layer4):

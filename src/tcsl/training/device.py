@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -137,3 +137,12 @@ def kept_state(device: torch.device) -> Iterator[None]:
     """Leave torch's random numbers as they were: those of the CPU and of this device."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether no value is infinite or NaN; waits for the device once.
+
+    >>> all_finite([torch.zeros(2), torch.tensor([1.0, torch.inf])])
+    False
+    """
+    return bool(torch.stack([torch.isfinite(tensor.detach()).all() for tensor in tensors]).all())

@@ -8,7 +8,7 @@ per-sample loss is formed (`objective`), how samples are weighted (`log_weights`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from tcsl.seeds import derive
 from tcsl.training.augment import augment, check_inputs
 from tcsl.training.best import Watch
 from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.device import Hardware, kept_state, peak_memory, reset_peak_memory
+from tcsl.training.device import Hardware, all_finite, kept_state, peak_memory, reset_peak_memory
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
@@ -123,7 +123,9 @@ def fit(
         tables["recorded"] = recorder.table
     step = checkpoint.restore(net, optimizer, tables) if checkpoint else 0
     sizes = batch_sizes(len(feed), settings.batch_size)
-    if min(sizes) == 1 and any(isinstance(module, _BatchNorm) for module in net.modules()):
+    norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
+    statistics = [table for norm in norms for table in (norm.running_mean, norm.running_var) if table is not None]
+    if min(sizes) == 1 and norms:
         alone = len(feed) == 1
         cure = "it is trained on one sample: use a larger select.ratio" if alone else "use a larger train.batch_size"
         raise InputError(f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: {cure}")
@@ -192,7 +194,7 @@ def fit(
             mean_loss = summed / len(batches)
             checked = [total, *([recorder.table] if recorder else [])]
             if checkpoint is not None or epoch + 1 == epochs:
-                checked += net.parameters()  # without a checkpoint, the next epoch's losses tell
+                checked += [*net.parameters(), *statistics]  # without a checkpoint, the next epoch's losses tell
             if epoch + 1 == epochs:
                 checked.append(_last_logits(net, feed, visited[: batches[0]]))
             if not all_finite(checked):
@@ -237,15 +239,6 @@ def rates(net: nn.Module, lr: float, scales: Mapping[str, float]) -> list[dict[s
     scaled = {id(parameter) for parameters in named.values() for parameter in parameters}
     groups = [{"params": parameters, "lr": lr * scales[name]} for name, parameters in named.items()]
     return [*groups, {"params": [p for p in net.parameters() if id(p) not in scaled], "lr": lr}]
-
-
-def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Tell whether no value is infinite or NaN; waits for the device once.
-
-    >>> all_finite([torch.zeros(2), torch.tensor([1.0, torch.inf])])
-    False
-    """
-    return bool(torch.stack([torch.isfinite(tensor.detach()).all() for tensor in tensors]).all())
 
 
 @torch.inference_mode()

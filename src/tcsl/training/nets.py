@@ -18,7 +18,7 @@ from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.registry import NETS, unknown
 from tcsl.seeds import derive
-from tcsl.training.device import choose
+from tcsl.training.device import all_finite, choose
 from tcsl.training.features import last_linear
 from tcsl.training.feed import Feed
 
@@ -235,7 +235,11 @@ def _last_layer(model: nn.Module, data: Dataset) -> nn.Linear | None:
 
 
 def _load_weights(module: nn.Module, path: Path, *, may_differ: nn.Module | None) -> None:
-    """Load a file of weights into a net; only tensors of one layer may be missing or have another shape."""
+    """Load a file of weights into a net; only tensors of one layer may be missing or have another shape.
+
+    Values that are not finite are refused: an infinite running variance shows in no loss of the training, whose
+    batches have statistics of their own, and puts out a channel in every evaluation.
+    """
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -260,6 +264,12 @@ def _load_weights(module: nn.Module, path: Path, *, may_differ: nn.Module | None
         raise InputError(
             f"train.weights: {path} does not fit the net: {len(missing)} of its {len(own)} tensors are missing or have "
             f"another shape, such as {missing[0]}"
+        )
+    if spoiled := [name for name, tensor in fits.items() if not all_finite([tensor]) and all_finite([own[name]])]:
+        others = f" and {len(spoiled) - 1} other tensors" if len(spoiled) > 1 else ""
+        raise InputError(
+            f"train.weights: {path} has infinite or NaN values in {spoiled[0]}{others}. float16 holds nothing above "
+            "65,504: if the file was made smaller that way, make it again in float32 or bfloat16"
         )
     module.load_state_dict(fits, strict=False)
 
