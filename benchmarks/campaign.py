@@ -169,6 +169,7 @@ class Campaign:
         """Evaluate a model and write its record."""
         groups = self.splits.train.groups
         evaluation = evaluate_predictions(predicted(net, self.tests), self.splits.test, train_groups=groups).as_dict()
+        weights, digest = weights_of(settings.train)
         stages = {}
         for epoch in epochs:
             stages.setdefault(epoch.stage, []).append(epoch)
@@ -181,7 +182,8 @@ class Campaign:
             "scored_with": self.records.scored_with,
             "settings": {part: getattr(settings, part).model_dump(exclude={"weights"}) for part in PARTS},
             "scores": None if scored is None else self.records.scored_by(scored),
-            "weights": weights_of(settings.train),
+            "weights": weights,
+            "weights_sha256": digest,
             "wga": evaluation["wga"],
             "criterion": self.criterion(net, cell.seed),
             "evaluation": evaluation,

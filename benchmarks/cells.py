@@ -1,6 +1,8 @@
 """The cells of benchmarks/reproduce.py: methods, settings, and the records that they have already."""
 
+import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +62,16 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model
 
 
 def weights_of(train):
-    return Path(train.weights).name or "torchvision, ImageNet-1K"
+    """Return the name of the initial weights, and where they are a file its digest: a name may be of several files."""
+    if not train.weights:
+        return "torchvision, ImageNet-1K", None
+    return Path(train.weights).name, _digest(train.weights)
+
+
+@cache
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Records:
@@ -103,6 +114,12 @@ class Records:
         kept = "" if cell.ratio is None else f"-r{said(cell.ratio)}"
         return scored, settings, self.folder / f"{schedule}-{cell.method}{kept}-s{cell.seed}.json"
 
+    def named(self, cell):
+        """Return the name of a cell's record, of the first where it has several."""
+        if cell.method == "core":
+            return self.of_scores("default", cell.seed)[1].stem
+        return self.of(cell._replace(model=self.models[0]))[2].stem
+
     def missing(self, cell):
         """Tell whether one of a cell's records is not there yet; one that was made with other settings is an error."""
         if cell.method == "core":
@@ -120,7 +137,8 @@ class Records:
         if not path.exists():
             return True
         record = json.loads(path.read_text())
-        pairs = {"weights": (record["weights"], weights_of(settings.train))}
+        name, digest = weights_of(settings.train)
+        pairs = {"weights": (record["weights"], name), "their sha256": (record.get("weights_sha256", digest), digest)}
         for part in ("train", "select") if scored else ("train",):
             now = getattr(settings, part).model_dump()
             pairs |= {f"{part}.{name}": (was, now.get(name, was)) for name, was in record["settings"][part].items()}

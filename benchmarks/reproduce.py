@@ -62,7 +62,7 @@ def main():
             todo = [cell for cell in cells if campaign.records.missing(cell)]
             begun = time.monotonic()
             if todo and begun + longest - started > 60 * options.minutes:
-                print(f"stopped before {todo[0]}: the minutes are used up")
+                print(f"stopped before {campaign.records.named(todo[0])}: the minutes are used up")
                 return
             campaign.in_turns = max(1, len(todo))
             in_turns([partial(campaign.run, cell) for cell in todo])

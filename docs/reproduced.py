@@ -31,6 +31,8 @@ METHODS = {
     "gb_erm": "GB ERM, everything, told the groups",
     "tcsl_cs_true": "TCSL-CS, default, told the minority",
 }
+FOLDERS = {"waterbirds": "reproduction-float16", "cmnist": "reproduction"}
+SPOILED = {"waterbirds": " in float16, one variance of which is infinite"}  # what is wrong with initial weights
 MODELS = {
     "last": "the last epoch",
     "average": "weights averaged over the last fifth",
@@ -50,7 +52,7 @@ def campaign_of(record):
 def reproduced(dataset):
     """Return the records of a dataset: {(T, augmentation, model): {(ratio or None, method): records}}."""
     campaigns = defaultdict(lambda: defaultdict(list))
-    for path in sorted((RESULTS / "reproduction").glob(f"{dataset}-*.json")):
+    for path in sorted((RESULTS / FOLDERS[dataset]).glob(f"{dataset}-*.json")):
         record = json.loads(path.read_text())
         campaigns[campaign_of(record)][record["ratio"], record["method"]].append(record)
     return {key: dict(cells) for key, cells in campaigns.items()}
@@ -69,9 +71,8 @@ def weights_of(records):
 def real():
     """The headline on real images: WGA and plain average at r = 0.1."""
     columns = {
-        "Waterbirds, ResNet50": full_schedule("waterbirds"),
         "cMNIST, ResNet18": full_schedule("cmnist"),
-        "cMNIST, weights averaged over the last fifth": full_schedule("cmnist", "average"),
+        "weights averaged over the last fifth": full_schedule("cmnist", "average"),
     }
     rows = []
     for method, ratio in (("cb_erm", None), ("rgbal", 0.1), ("tcsl_cs", 0.1)):
@@ -81,7 +82,7 @@ def real():
         rows.append([METHODS[method], *(f"{a} ({b})" for a, b in zip(spreads, averages, strict=True))])
     shown = [cells[0.1, "tcsl_cs"] for cells in columns.values()]
     return table(["WGA (plain average), r = 0.1", *columns], rows) + (
-        f"\n\nMean ± sd over {', '.join(str(len(records)) for records in shown)} seeds; initial weights "
+        f"\n\nMean ± sd over {', '.join(sorted({str(len(records)) for records in shown}))} seeds; initial weights "
         f"{weights_of(chain(*shown))}; what they are, commands, commits and hardware are in "
         "[docs/reproduction.md](docs/reproduction.md)."
     )
@@ -126,8 +127,8 @@ def _campaign(dataset, key, cells):
     made_on = {f"{r['environment']['gpu']}, torch {r['environment']['packages']['torch']}" for r in records}
     scored = {r["scored_with"] for r in records if _scored_by(r)} - {epochs}
     return table(columns, [[row[name] for name in columns] for row in rows]) + (
-        f"\n\nWeights {weights_of(records)}; {'; '.join(sorted(made_on))}; commits {', '.join(sorted(commits))}."
-        + (f" Scores are those of T = {max(scored)}." if scored else "")
+        f"\n\nWeights {weights_of(records)}{SPOILED.get(dataset, '')}; {'; '.join(sorted(made_on))}; "
+        f"commits {', '.join(sorted(commits))}." + (f" Scores are those of T = {max(scored)}." if scored else "")
     )
 
 
@@ -213,20 +214,23 @@ def goals():
         if seeds := sorted(ours.keys() & theirs.keys()):
             gain = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
             named = f"{dataset}, {MODELS[model]}: {METHODS[method]} minus {METHODS[other]}"
-            rows.append([named, interval(gain), *_judged(gain, goal, end, "+.2f"), seeds])
+            rows.append([named, interval(gain), *_judged(dataset, gain, goal, end, "+.2f"), seeds])
     for dataset, model, method, what, goal in LEVELS:
         if records := full_schedule(dataset, model).get((0.1, method)):
             values = [READ[what](record) for record in records]
             named = f"{dataset}, {MODELS[model]}: {METHODS[method]}, {what}"
-            rows.append([named, spread(values), *_judged(summarise(values), goal), [r["seed"] for r in records]])
+            seeds = [record["seed"] for record in records]
+            rows.append([named, spread(values), *_judged(dataset, summarise(values), goal), seeds])
     header = ["r = 0.1, full schedule, in %", "measured", "goal", "reached", "seeds"]
     return table(header, [[*row, ", ".join(map(str, seeds))] for *row, seeds in rows])
 
 
-def _judged(found, goal, end="mean", form=".2f"):
+def _judged(dataset, found, goal, end="mean", form=".2f"):
     """Return the goal, and whether it is reached: by the mean, with what the interval tells, or by its lower end."""
     if goal is None:
         return "", ""
+    if dataset in SPOILED:
+        return f"{goal:{form}}" + f", {end}" * (end != "mean"), "to be measured again"
     low, mean, high = ((None if value is None else 100 * value) for value in (found.low, found.mean, found.high))
     if end == "lower end":
         return f"{goal:{form}}, {end}", "yes" if low is not None and low >= goal else "no"

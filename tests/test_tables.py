@@ -45,10 +45,13 @@ def test_a_class_of_which_nothing_but_g_high_is_kept_is_said():
     def said(*classes):
         return summary_lines([found], kept={"one_sided": list(classes)})[1]
 
-    assert said("gull").startswith("seed 0: take care: all that is kept of class gull is of G_high, and a model")
+    assert said("gull").startswith("seed 0: take care: all that is kept of class gull is of G_high; a model")
+    assert "of class a\ufffdb is of G_high" in said("a\nb")
     assert "of class a, b, c, d, e and others is of G_high" in said(*"abcdef")
     assert "of class a, b, c, d, e is of G_high" in said(*"abcde")
     assert "take care" not in said()
+    both = summary_lines([{"n": 200, "g_high": 31}], kept={"one_sided": ["gull"]})[1]
+    assert "all that is kept of class gull" in both  # of what G_high crowds out, the class tells more
 
 
 def test_a_model_that_is_worse_is_said():

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tcsl.text import printable, shortened
 from tcsl.types import AnyArray, BoolArray
 
-_MOST = 0.75  # of a coreset that G_high may be; it was 0.72 on Waterbirds at r = 0.1, whose model gained
+_MOST = 0.75  # of a coreset that G_high may be
 _WORSE = 0.05  # of an accuracy
 _NAMED = 5  # classes that a sentence names
 
@@ -26,15 +27,13 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     >>> caution({"n": 540, "g_high": 49}, {"n": 54})[:44]
     "49 of the coreset's 54 samples are of G_high"
     >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "one_sided": ["landbird"]})[:49]
-    'all that is kept of class landbird is of G_high, '
+    'all that is kept of class landbird is of G_high; '
     """
     g_high = found["g_high"]
     if 2 * g_high > found["n"]:
         return "the larger part stands apart: no shortcut was told apart, and the coreset is of no use"
-    cure = (
-        "a model trained on it may learn the reverse of the easy rule; a larger ratio, or --ratio auto, keeps others, "
-        "too"
-    )
+    fear = "a model trained on it may learn the reverse of the easy rule"
+    cure = f"{fear}; a larger ratio, or --ratio auto, keeps others, too"
     if coreset is None:
         return ""
     kept = coreset["n"]
@@ -42,11 +41,12 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
         return (
             f"the coreset has room for {kept:,} samples, and G_high has {g_high:,}: it holds nothing else, and {cure}"
         )
+    if one_sided := coreset.get("one_sided"):  # runs of before do not tell
+        named = ", ".join(shortened(printable(str(name)), 40) for name in one_sided[:_NAMED])
+        others = " and others" * (len(one_sided) > _NAMED)
+        return f"all that is kept of class {named}{others} is of G_high; {fear} there; a larger ratio keeps more"
     if g_high > _MOST * kept:
         return f"{g_high:,} of the coreset's {kept:,} samples are of G_high, and {cure}"
-    if one_sided := coreset.get("one_sided"):  # runs of before do not tell
-        named = ", ".join(map(str, one_sided[:_NAMED])) + " and others" * (len(one_sided) > _NAMED)
-        return f"all that is kept of class {named} is of G_high, and {cure}"
     return ""
 
 
