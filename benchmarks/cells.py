@@ -13,15 +13,14 @@ SCORES = {  # the profile, and what is changed in it
     "default": ("default", {}),
     "paper": ("paper", {}),
     "fast": ("fast", {}),
-    "tenth": ("default", {"score.biased_share": 0.1}),
+    "tenth": ("fast", {"score.biased_share": 0.1}),
 }
 VARIANTS = {  # of TCSL-CS: the scores, and what is changed in the selection
     "tcsl_cs": ("default", {}),
     "tcsl_cs_paper": ("paper", {}),
     "tcsl_cs_fast": ("fast", {}),
     "tcsl_cs_tenth": ("tenth", {}),
-    "tcsl_cs_class": ("default", {"select.fill": "class"}),
-    "tcsl_cs_tenth_class": ("tenth", {"select.fill": "class"}),
+    "tcsl_cs_all": ("default", {"select.high_share": 1.0}),
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),  # cMNIST's preset has it
     "tcsl_cs_hist": ("default", {"select.tau": 1.0}),
     "tcsl_cs_true": ("default", {}),

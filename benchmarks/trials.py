@@ -73,11 +73,8 @@ def wrong_on_average(case):
 
 
 def random_fill(case):
-    total = quota(case.settings.ratio, len(case.labels))
-    high = np.flatnonzero(case.g_high)
-    if len(high) >= total:
-        return case.rng.choice(high, total, replace=False)
-    return np.r_[high, case.rng.choice(np.flatnonzero(~case.g_high), total - len(high), replace=False)]
+    drawn = case.rng.random(len(case.labels), np.float32)
+    return select_coreset(case.g_high, case.tcsl_s, drawn, case.labels, case.settings, seed=case.seed)
 
 
 def as_many_easy(case):
@@ -149,28 +146,6 @@ def of_the_largest(k):
     return as_many(lambda case: k * np.bincount(case.labels[case.g_high]).max() * len(np.unique(case.labels)))
 
 
-def of_g_high(score, *, by_class=False):
-    """Of a G_high that exceeds the quota, the lowest of a score, over all classes or of each as equally as can be."""
-
-    def choose(case):
-        high = np.flatnonzero(case.g_high)
-        total = quota(case.settings.ratio, len(case.labels))
-        if len(high) <= total:
-            return select_coreset(case.g_high, case.tcsl_s, case.tcsl_c, case.labels, case.settings, seed=case.seed)
-        order = high[np.argsort(score(case)[high], kind="stable")]
-        if not by_class:
-            return order[:total]
-        here = case.labels[order]
-        wanted = level(total, np.zeros(case.labels.max() + 1, int), np.bincount(here, minlength=case.labels.max() + 1))
-        return np.concatenate([order[here == k][:count] for k, count in enumerate(wanted)])
-
-    return choose
-
-
-def highest(case):
-    return -case.tcsl_s
-
-
 SCORING = {
     "literal weight update": Trial("stage 1", {"score.weight_update": "literal"}),
     "no new weights": Trial("stage 1", {"score.weight_update": "none"}),
@@ -199,6 +174,19 @@ CLUSTERING = {
     "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
     "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
 }
+PARTS = {  # of a class that G_high may be, and which of it
+    "G_high takes what it has": {"select.high_share": 1.0},
+    "G_high at most two thirds": {"select.high_share": 0.67},
+    "G_high at most a third": {"select.high_share": 0.33},
+    "G_high at most half, drawn by TCSL_s": {"select.exceeding": "weighted"},
+    "G_high at most half, drawn evenly": {"select.exceeding": "uniform"},
+}
+G_HIGH = {row: Trial("G_high", changed) for row, changed in PARTS.items()}
+LOWER = {
+    f"r = {ratio}, {row}": Trial("ratio", changed | {"select.ratio": ratio})
+    for ratio in (0.15, 0.1)
+    for row, changed in PARTS.items()
+}
 LONGER = {name: SCORING[name] for name in ("T_s = 4", "T_s = 8", "T_s = 16")}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
@@ -212,6 +200,7 @@ FILLING = {
     "at random": Trial("filling", choose=random_fill),
 }
 RATIO = {
+    "r = 0.15": Trial("ratio", {"select.ratio": 0.15}),
     "r = 0.1": Trial("ratio", {"select.ratio": 0.1}),
     "r = 0.1, by the classes' shares": Trial("ratio", {"select.ratio": 0.1, "select.fill": "class"}),
     "r = 0.1, as many easy ones in each class": Trial("ratio", {"select.ratio": 0.1}, choose=as_many_easy),
@@ -232,13 +221,7 @@ RATIO = {
     "classes x 3 times the largest of G_high": Trial("ratio", choose=of_the_largest(3)),
 }
 FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
-EVERYTHING = SCORING | CLUSTERING | FILLING | RATIO | FINAL
-EXCEEDING = {
-    "of G_high, a uniform sample": Trial("quota", {"select.exceeding": "uniform"}),
-    "of G_high, the highest TCSL_s of each class": Trial("quota", choose=of_g_high(highest, by_class=True)),
-    "of G_high, the highest TCSL_s over all classes": Trial("quota", choose=of_g_high(highest)),
-    "of G_high, the lowest TCSL_c": Trial("quota", choose=of_g_high(lambda case: case.tcsl_c)),
-}
+EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | FINAL
 
 
 def digits(seed, alpha=0.95):
@@ -281,8 +264,11 @@ def uneven(seed):
     return Splits(kept, splits.test, val_iid=splits.val_iid)
 
 
-def halves(seed):
-    """Two classes and two colours, in the proportions of Waterbirds."""
+def halves(seed, faint=None):
+    """Two classes and two colours, in the proportions of Waterbirds.
+
+    `faint` draws, for n samples, how far each one's colour is on the way to the other; by default none is.
+    """
     splits = digits(seed)
     rng = generator(seed, "halves")
     names, colours = ("below 5", "5 or more"), ("red", "green")
@@ -294,7 +280,10 @@ def halves(seed):
         groups = make_groups(
             labels.numpy(), colour, class_names=names, attribute_names=colours, majority=np.arange(2), agreement=True
         )
-        images = (grey * paint[torch.from_numpy(colour)][:, :, None, None]).round().to(torch.uint8)
+        away = np.zeros(len(colour)) if faint is None else faint(rng, len(colour))
+        green = torch.from_numpy(np.abs(colour - away)).float()[:, None]
+        mixed = (1 - green) * paint[0] + green * paint[1]
+        images = (grey * mixed[:, :, None, None]).round().to(torch.uint8)
         return make_dataset(images, labels, class_names=names, groups=groups)
 
     def biased(part, counts):
@@ -310,11 +299,17 @@ def halves(seed):
     return Splits(biased(splits.train, (600, 180)), test, val_iid=biased(splits.val_iid, (150, 150)))
 
 
+def murky(seed):
+    """The same with colours that are hard to tell: 6 in 100 are nearer to the other one than to their own."""
+    return halves(seed, faint=lambda rng, n: rng.beta(1, 4, n))
+
+
 DATA = {  # the data, what is tried on them, and the ratio
     "digits": (digits, EVERYTHING, 0.2),
     "uneven": (uneven, EVERYTHING, 0.2),
     "halves": (halves, EVERYTHING, 0.2),
-    "rare": (rare, LONGER | EXCEEDING, 0.2),
-    "mild": (mild, EXCEEDING, 0.2),
-    "small": (digits, EXCEEDING, 0.03),
+    "murky": (murky, EVERYTHING, 0.2),
+    "rare": (rare, LONGER | G_HIGH, 0.2),
+    "mild": (mild, G_HIGH, 0.2),
+    "small": (digits, G_HIGH, 0.03),
 }

@@ -20,7 +20,7 @@ METHODS = {
     "tcsl_cs": "TCSL-CS, profile default",
     "tcsl_cs_fast": "TCSL-CS, profile fast",
     "tcsl_cs_tenth": "TCSL-CS, default, T_s = T / 10",
-    "tcsl_cs_class": "TCSL-CS, default, filled by the classes' shares",
+    "tcsl_cs_all": "TCSL-CS, default, G_high takes what it has",
     "tcsl_cs_tenth_class": "TCSL-CS, default, T_s = T / 10, filled by the classes' shares",
     "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "tcsl_cs_hist": "TCSL-CS, default, filled from bins",

@@ -153,7 +153,8 @@ def test_without_groups_the_worst_class_is_known(tmp_path):
 def test_a_class_of_which_nothing_but_g_high_is_kept_is_in_the_result(tmp_path):
     X, y, _ = shortcut_rows()
     labels, high = np.array(["gull", "wren"])[y], (y == 0) & (np.arange(200) < 60)  # 30 of the 50 places
-    given = {"groups": np.where(high, 1 - y, y), "methods": ["tcsl_cs_groups"], "settings": QUICK}
+    settings = QUICK | {"select.high_share": 1.0}
+    given = {"groups": np.where(high, 1 - y, y), "methods": ["tcsl_cs_groups"], "settings": settings}
     for ratio, one_sided in ((0.25, ["gull"]), (0.4, [])):
         made = tcsl.debias((X, labels), ratio, out=tmp_path / str(ratio), **given)
         assert made.result["coresets"]["tcsl_cs_groups"]["one_sided"] == one_sided

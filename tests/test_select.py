@@ -121,16 +121,16 @@ def test_tcsl_cs_takes_the_minority_in_place_of_its_own_g_high(tcsl_command, tmp
     minority = np.arange(N) % 8 == 3  # none of what the losses say
     table = pl.read_parquet(path).with_columns(rare=pl.Series(minority))
     table.write_parquet(tmp_path / "t.parquet")
-    expected = tcsl.select(path, ratio=0.3, seed=3, minority=minority)
+    expected = tcsl.select(path, ratio=0.5, seed=3, minority=minority)  # ten places a class: half of them hold it
     assert expected.g_high.sum() == minority.sum()
     assert minority[expected.indices[expected.g_high]].all()
     assert expected.facts["minority"] == digest(minority)
-    given = ["--minority", "rare", "--ratio", 0.3, "--seed", 3]
+    given = ["--minority", "rare", "--ratio", 0.5, "--seed", 3]
     code, out, err = tcsl_command("select", tmp_path / "t.parquet", *given, "--json")
     assert code == 0, err
     assert json.loads(out)["ids"] == expected.ids.tolist()
     _, out, _ = tcsl_command("select", tmp_path / "t.parquet", *given)
-    assert "5 of the minority, 7 by TCSL_c" in out
+    assert "5 of the minority, 15 by TCSL_c" in out
 
 
 def test_a_class_of_which_nothing_but_g_high_is_kept_is_told(tcsl_command, tmp_path):
@@ -138,8 +138,11 @@ def test_a_class_of_which_nothing_but_g_high_is_kept_is_told(tcsl_command, tmp_p
     high = np.isin(np.arange(N), np.flatnonzero(SPECIES == "land")[:6])  # six of ten places: land has no other left
     pl.read_parquet(path).with_columns(rare=pl.Series(high)).write_parquet(tmp_path / "t.parquet")
     words = ["select", tmp_path / "t.parquet", "--minority", "rare", "--ratio"]
-    assert "take care: all that is kept of class 0 is of G_high" in tcsl_command(*words, 0.25)[1]
-    assert "take care" not in tcsl_command(*words, 0.4)[1]
+    printed = ["--set", "select.high_share=1"]
+    assert "take care: all that is kept of class 0 is of G_high" in tcsl_command(*words, 0.25, *printed)[1]
+    assert "take care" not in tcsl_command(*words, 0.4, *printed)[1]
+    # At most half of a class's places are G_high's by default: three of five.
+    assert "take care: the coreset has places for 3 of the 6 in G_high" in tcsl_command(*words, 0.25)[1]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def summary_lines(found, kept=MappingProxyType({}), **more):
         "methods": {},
         "seeds": list(range(len(found))),
         "identification": list(found),
-        "coresets": [{"tcsl_cs": {"n": 40, **kept}}] * len(found),
+        "coresets": [{"tcsl_cs": {"n": 40, "g_high": min(40, (one or {}).get("g_high", 0)), **kept}} for one in found],
         "seconds": [{"biased": 1.0, "core": 2.5}] * len(found),
         "unknown": ["accuracy: there is no test set"],
     }
@@ -29,14 +29,17 @@ def summary_lines(found, kept=MappingProxyType({}), **more):
 
 
 def test_a_g_high_that_is_the_larger_part_is_said_where_the_result_is_read():
-    small, large, care, full, why = said_of(*({"n": 200, "g_high": g_high} for g_high in (20, 150, 40)))[:5]
+    small, large, care = said_of(*({"n": 200, "g_high": g_high} for g_high in (20, 150)))[:3]
     assert small == "seed 0: 20 of 200 samples stand apart by their losses (G_high)"
     assert large == "seed 1: 150 of 200 samples stand apart by their losses (G_high)"
     assert care.startswith("seed 1: take care: the larger part stands apart: no shortcut was told apart")
-    assert full == "seed 2: 40 of 200 samples stand apart by their losses (G_high)"
-    assert "room for 40 samples, and G_high has 40" in why
     assert "31 of the coreset's 40 samples are of G_high" in said_of({"n": 200, "g_high": 31})[1]
     assert "take care" not in "".join(said_of({"n": 200, "g_high": 30}))
+
+
+def test_a_g_high_that_the_coreset_has_no_places_for_is_said():
+    left_out = summary_lines([{"n": 200, "g_high": 31}], kept={"g_high": 20})[1]
+    assert "the coreset has places for 20 of the 31 in G_high; a larger ratio" in left_out
 
 
 def test_a_class_of_which_nothing_but_g_high_is_kept_is_said():

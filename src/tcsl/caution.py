@@ -20,33 +20,40 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     found : the data's samples, `n`, and how many of them are in G_high, `g_high`
-    coreset : its samples, `n`, and the classes that `one_sided_classes` finds, `one_sided`, by their names
+    coreset : the same of its samples, and the classes that `one_sided_classes` finds, `one_sided`, by their names
 
-    >>> caution({"n": 1200, "g_high": 61}, {"n": 240}), caution({"n": 1200, "g_high": 700}, {"n": 240})
-    ('', 'the larger part stands apart: no shortcut was told apart, and the coreset is of no use')
-    >>> caution({"n": 540, "g_high": 49}, {"n": 54})[:44]
-    "49 of the coreset's 54 samples are of G_high"
-    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "one_sided": ["landbird"]})[:49]
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61})
+    ''
+    >>> caution({"n": 1200, "g_high": 700}, {"n": 240, "g_high": 120})
+    'the larger part stands apart: no shortcut was told apart, and the coreset is of no use'
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61, "one_sided": ["landbird"]})[:49]
     'all that is kept of class landbird is of G_high; '
+    >>> caution({"n": 540, "g_high": 49}, {"n": 54, "g_high": 49})[:44]
+    "49 of the coreset's 54 samples are of G_high"
+    >>> caution({"n": 540, "g_high": 49}, {"n": 54, "g_high": 27})
+    'the coreset has places for 27 of the 49 in G_high; a larger ratio, or --ratio auto, keeps more of them'
     """
     g_high = found["g_high"]
     if 2 * g_high > found["n"]:
         return "the larger part stands apart: no shortcut was told apart, and the coreset is of no use"
-    fear = "a model trained on it may learn the reverse of the easy rule"
-    cure = f"{fear}; a larger ratio, or --ratio auto, keeps others, too"
     if coreset is None:
         return ""
-    kept = coreset["n"]
-    if g_high >= kept:
-        return (
-            f"the coreset has room for {kept:,} samples, and G_high has {g_high:,}: it holds nothing else, and {cure}"
-        )
+    kept, held = coreset["n"], coreset["g_high"]
+    fear = "a model trained on it may learn the reverse of the easy rule"
     if one_sided := coreset.get("one_sided"):  # runs of before do not tell
         named = ", ".join(shortened(printable(str(name)), 40) for name in one_sided[:_NAMED])
         others = " and others" * (len(one_sided) > _NAMED)
         return f"all that is kept of class {named}{others} is of G_high; {fear} there; a larger ratio keeps more"
-    if g_high > _MOST * kept:
-        return f"{g_high:,} of the coreset's {kept:,} samples are of G_high, and {cure}"
+    if held > _MOST * kept:
+        return (
+            f"{held:,} of the coreset's {kept:,} samples are of G_high, and {fear}; a larger ratio, or --ratio auto, "
+            "keeps others, too"
+        )
+    if held < g_high:
+        return (
+            f"the coreset has places for {held:,} of the {g_high:,} in G_high; a larger ratio, or --ratio auto, keeps "
+            "more of them"
+        )
     return ""
 
 

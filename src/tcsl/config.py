@@ -141,11 +141,14 @@ class SelectSettings(Section):
     bins: int = Field(50, ge=1, description="B, bins of SelectHist")
     fill: Literal["equal", "class", "global"] = Field(
         "equal",
-        description="what G_high leaves: so that classes end equal, by the classes' shares, or over all as printed",
+        description="which places classes have: as many each, by their shares in the data, or in common as printed",
     )
-    exceeding: Literal["weighted", "uniform"] = Field(
-        "weighted",
-        description="of a G_high that exceeds the quota: a sample drawn by TCSL_s, or a uniform one as printed",
+    high_share: float = Field(
+        0.5, gt=0, le=1, description="the part of a class's places that G_high takes at most; 1 as printed"
+    )
+    exceeding: Literal["highest", "weighted", "uniform"] = Field(
+        "highest",
+        description="of a larger G_high: the highest TCSL_s, a sample drawn by TCSL_s, or a uniform one as printed",
     )
 
 
@@ -177,7 +180,7 @@ PROFILES: dict[str, dict[str, Any]] = {
             "weight_update": "literal",
             "record": "evaluation",
         },
-        "select": {"losses": "raw", "restarts": 1, "fill": "global", "exceeding": "uniform"},
+        "select": {"losses": "raw", "restarts": 1, "fill": "global", "high_share": 1.0, "exceeding": "uniform"},
     },
 }
 

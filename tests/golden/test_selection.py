@@ -202,12 +202,34 @@ def test_equal_filling_levels_the_classes_counting_g_high():
     settings = SelectSettings(ratio=0.6, tau=0)
     equal = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings, seed=0)
     assert equal.tolist() == [0, 1, 2, 7, 8, 9]
-    # By shares, 0.7 and 0.3 of the four: three and one.
+    # By shares, 0.7 and 0.3 of the six, 4.2 and 1.8: four and two.
     shared = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings.model_copy(update={"fill": "class"}), seed=0)
-    assert shared.tolist() == [0, 1, 2, 3, 4, 7]
+    assert shared.tolist() == [0, 1, 2, 3, 7, 8]
     # Where class 1 has no more to give, class 0 takes the rest.
     most = select_coreset(g_high, TCSL_S, TCSL_C, labels, settings.model_copy(update={"ratio": 0.8}), seed=0)
     assert most.tolist() == [0, 1, 2, 3, 4, 7, 8, 9]
+
+
+def test_g_high_takes_at_most_half_of_a_class():
+    # Six samples a class; G_high has 0 .. 3 of class 0, with TCSL_s rising, and 6 of class 1. Eight are kept, four of
+    # each class: of class 0 the two highest, 2 and 3, and both of G_low; of class 1 its one and the three lowest.
+    labels, g_high = np.repeat([0, 1], 6), np.isin(np.arange(12), [0, 1, 2, 3, 6])
+    tcsl_s, tcsl_c = np.arange(12, dtype=np.float32), np.arange(12, dtype=np.float32)
+    settings = SelectSettings(ratio=8 / 12 + 1e-6, tau=0)
+
+    def kept(**changed):
+        return select_coreset(g_high, tcsl_s, tcsl_c, labels, settings.model_copy(update=changed), seed=0).tolist()
+
+    assert kept() == [2, 3, 4, 5, 6, 7, 8, 9]
+    # A quarter of four is one; but class 0 has only two others, so two of G_high are kept.
+    assert kept(high_share=0.25) == [2, 3, 4, 5, 6, 7, 8, 9]
+    # As printed, G_high takes what it has: all four places of class 0, or over all classes all five of eight.
+    assert kept(high_share=1.0) == [0, 1, 2, 3, 6, 7, 8, 9]
+    assert kept(high_share=1.0, fill="global") == [0, 1, 2, 3, 4, 5, 6, 7]
+    # Over all classes half of eight are four, the highest of five.
+    assert kept(fill="global") == [1, 2, 3, 4, 5, 6, 7, 8]
+    # Half of three is rounded up: of class 0 two of G_high and one other.
+    assert kept(ratio=0.5) == [2, 3, 4, 6, 7, 8]
 
 
 def test_filling_by_class_keeps_the_classes_shares():
@@ -247,15 +269,15 @@ def test_samples_of_weight_zero_are_drawn_last():
         assert drawn[2] in (0, 2)
 
 
-@pytest.mark.parametrize(("exceeding", "share"), [("weighted", 0.75), ("uniform", 0.5)])
-def test_a_g_high_larger_than_the_quota_is_sampled_by_tcsl_s_or_as_printed(exceeding, share):
+@pytest.mark.parametrize(("exceeding", "share"), [("highest", 1), ("weighted", 0.75), ("uniform", 0.5)])
+def test_of_a_g_high_that_exceeds_its_places_the_highest_are_kept_or_a_sample(exceeding, share):
     # Samples 8 and 9 are in G_high, with 1 and 3 of TCSL_s; one is kept.
     g_high, tcsl_s = np.arange(10) >= 8, np.float32([0, 0, 0, 0, 0, 0, 0, 0, 1, 3])
-    settings = SelectSettings(ratio=0.1, exceeding=exceeding)
+    settings = SelectSettings(ratio=0.1, fill="global", exceeding=exceeding)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TcslWarning)
         picks = [select_coreset(g_high, tcsl_s, TCSL_C, LABELS, settings, seed=s).item() for s in range(2000)]
-    assert set(picks) == {8, 9}
+    assert set(picks) == ({9} if exceeding == "highest" else {8, 9})
     assert np.mean(np.array(picks) == 9) == pytest.approx(share, abs=0.03)
 
 

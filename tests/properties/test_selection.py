@@ -32,15 +32,23 @@ def cluster(rows, weights, start, **more):
     st.floats(0.02, 1),
     st.sampled_from(["equal", "class", "global"]),
     st.booleans(),
-    st.sampled_from(["weighted", "uniform"]),
+    st.sampled_from(["highest", "weighted", "uniform"]),
+    st.sampled_from([0.3, 0.5, 1.0]),
 )
-def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom, exceeding):
+def test_the_quota_is_exact_nothing_repeats_and_g_high_has_its_part(
+    seed, n, ratio, fill, bottom, exceeding, high_share
+):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, n)
     g_high = rng.random(n) < rng.random()
     tcsl_s, tcsl_c = rng.integers(0, 5, (2, n)).astype(np.float32)  # many ties
     chosen = SelectSettings(
-        ratio=ratio, fill=fill, exceeding=exceeding, tau=0 if bottom else 2, bins=int(rng.integers(1, 60))
+        ratio=ratio,
+        fill=fill,
+        exceeding=exceeding,
+        high_share=high_share,
+        tau=0 if bottom else 2,
+        bins=int(rng.integers(1, 60)),
     )
     if int(ratio * n) == 0:
         return
@@ -50,10 +58,19 @@ def test_the_quota_is_exact_and_nothing_repeats(seed, n, ratio, fill, bottom, ex
     assert len(kept) == quota(ratio, n)
     assert len(np.unique(kept)) == len(kept)
     assert np.array_equal(kept, np.sort(kept))
-    if g_high.sum() <= len(kept):
-        assert np.isin(np.flatnonzero(g_high), kept).all()
-    else:
-        assert g_high[kept].all()
+    for k in {0} if fill == "global" else set(labels.tolist()):
+        mine = np.ones(n, bool) if fill == "global" else labels == k
+        high, low = int((g_high & mine).sum()), int((~g_high & mine).sum())
+        places, rare = int(mine[kept].sum()), int((g_high & mine)[kept].sum())
+        allowed = -(-int(10 * high_share) * places // 10)
+        if rare < high:  # some were left out: no more than their part was kept, unless G_low has no others
+            assert rare == allowed or places - rare == low
+        else:
+            assert places - rare <= low
+    if fill == "equal":
+        counts = np.bincount(labels[kept], minlength=4)
+        short = counts < np.bincount(labels, minlength=4)
+        assert not short.any() or counts[short].min() >= counts.max() - 1
 
 
 @given(seeds, st.integers(2, 80), st.sampled_from(["raw", "bounded"]))

@@ -260,9 +260,10 @@ def _tell(chosen: _Chosen, as_json: bool) -> None:
 
     typer.echo(f"kept {len(coreset)} of {len(labels)} samples: {chosen.how}")
     if coreset.g_high.any():
-        found = {"n": len(labels), "g_high": int(coreset.g_high.sum())}
         one_sided = one_sided_classes(chosen.labels, coreset.labels, coreset.g_high)
-        if care := caution(found, {"n": len(coreset), "one_sided": [names.get(label, label) for label in one_sided]}):
+        found = {"n": len(labels), "g_high": coreset.facts["g_high"]}
+        held = {"n": len(coreset), "g_high": int(coreset.g_high.sum())}
+        if care := caution(found, held | {"one_sided": [names.get(label, label) for label in one_sided]}):
             typer.echo(f"take care: {care}")
     Console().print(render_kept(classes))
     typer.echo(f"the coreset is in {chosen.place}")

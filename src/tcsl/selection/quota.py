@@ -81,11 +81,20 @@ def quota(ratio: float, n: int) -> int:
     check_ratio(ratio)
     if n == 0:
         raise InputError("there are no samples to select from")
-    count = math.floor(Fraction(repr(float(ratio))) * n)
+    count = math.floor(exactly(ratio, n))
     if count == 0:
         least = min(1.0, 1.01 / n)  # rounded to three digits, still enough
         raise InputError(f"ratio {ratio:g} of {n} samples is no sample: use a ratio of {least:.3g} or more")
     return count
+
+
+def exactly(part: float, n: int) -> Fraction:
+    """Return a part of n, the part read as the decimal number that it was written as.
+
+    >>> math.ceil(exactly(0.07, 100)), math.ceil(0.07 * 100)
+    (7, 8)
+    """
+    return Fraction(repr(float(part))) * n
 
 
 def check_quota(ratio: Ratio, n: int) -> None:

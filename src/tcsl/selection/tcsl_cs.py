@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
-from tcsl.selection.classes import class_codes, warn_of_lost_classes
+from tcsl.selection.classes import class_codes, samples_by_class, warn_of_lost_classes
 from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
-from tcsl.selection.quota import auto_size, check_quota, level, quota, shares
+from tcsl.selection.quota import auto_size, check_quota, exactly, level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
 from tcsl.types import BoolArray, FloatArray, IntArray
 
@@ -75,11 +75,12 @@ def select_coreset(
 ) -> IntArray:
     """Stage 2: return the indices of exactly floor(r n) samples, or of three times G_high (`auto`), ascending.
 
-    All of G_high; where it exceeds the quota, a sample of it, drawn by TCSL_s or uniform. What it leaves is filled from
-    G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau). Both so that the classes end as equal
-    as they can, by the classes' shares in the data, or over all classes at once.
-    Bins are visited from the easy end, as the appendix's loop does: where a class's share is below B, its hardest
-    bins are not reached.
+    Each class has its places: as many as the others, by its share in the data, or all classes have them in common. Of
+    these G_high takes what it has, at most `high_share` where G_low can fill the rest: were most of a class what
+    contradicts the shortcut, its reverse would be one. Of a larger G_high those are kept that contradict it most, or a
+    sample. The rest is filled from G_low by TCSL_c: the lowest (r >= tau) or one of each bin in turn (r < tau).
+    Bins are visited from the easy end, as the appendix's loop does: where fewer than B places are to be filled, the
+    hardest bins are not reached.
 
     >>> g_high, tcsl_c = np.array([False, False, True, False]), np.array([0.3, 0.2, 0.1, 0.4], np.float32)
     >>> tcsl_s, labels = np.array([0.1, 0.2, 3.0, 0.1], np.float32), np.array([0, 1, 0, 1])
@@ -89,44 +90,35 @@ def select_coreset(
     """
     n = len(labels)
     rng = generator(seed, "select")
-    high, low = np.flatnonzero(g_high), np.flatnonzero(~g_high)
-    total = auto_size(len(high), n) if settings.ratio == "auto" else quota(settings.ratio, n)
+    total = auto_size(int(g_high.sum()), n) if settings.ratio == "auto" else quota(settings.ratio, n)
+    bottom = total / n >= settings.tau if settings.ratio == "auto" else settings.ratio >= settings.tau
 
-    def lowest(part: IntArray, k: int) -> IntArray:
-        return part[select_bottom(tcsl_c[part], k)]
+    def of_high(part: IntArray, k: int) -> IntArray:
+        if k == len(part):
+            return part
+        if settings.exceeding == "uniform":
+            return rng.choice(part, k, replace=False)
+        if settings.exceeding == "weighted":
+            return part[select_weighted(tcsl_s[part], k, rng=rng)]
+        return part[select_bottom(-tcsl_s[part], k)]
 
-    def over_bins(part: IntArray, k: int) -> IntArray:
+    def of_low(part: IntArray, k: int) -> IntArray:
+        if bottom:
+            return part[select_bottom(tcsl_c[part], k)]
         return part[select_histogram(tcsl_c[part], k, bins=settings.bins, rng=rng)]
 
-    if len(high) < total:
-        ratio = total / n if settings.ratio == "auto" else settings.ratio
-        fill = lowest if ratio >= settings.tau else over_bins
-        chosen = np.concatenate([high, _divided(low, fill, labels, total - len(high), high, settings.fill)])
-    elif settings.exceeding == "weighted":
-        chosen = high[select_weighted(tcsl_s[high], total, rng=rng)]
-    else:
-        chosen = rng.choice(high, total, replace=False)
-    advice = "use a larger ratio" + ", or fill='equal'" * (settings.fill != "equal")
-    warn_of_lost_classes(labels, chosen, advice=advice)
-    return np.sort(chosen)
-
-
-def _divided(
-    pool: IntArray,
-    pick: Callable[[IntArray, int], IntArray],
-    labels: IntArray,
-    count: int,
-    held: IntArray,
-    fill: Literal["equal", "class", "global"],
-) -> IntArray:
-    """Pick `count` of the samples `pool`, divided among the classes in view of those that are held already."""
-    if fill == "global":
-        return pick(pool, count)
-    labels = class_codes(labels)
-    classes = int(labels.max()) + 1
-    sizes, available, there = (np.bincount(part, minlength=classes) for part in (labels, labels[pool], labels[held]))
-    wanted = shares(count, sizes, available) if fill == "class" else level(count, there, available)
-    return np.concatenate([pick(pool[labels[pool] == k], int(wanted[k])) for k in range(classes) if wanted[k]])
+    codes = np.zeros(n, np.int64) if settings.fill == "global" else class_codes(labels)
+    sizes = np.bincount(codes)
+    places = shares(total, sizes, sizes) if settings.fill == "class" else level(total, np.zeros_like(sizes), sizes)
+    chosen = []
+    for k, part in samples_by_class(codes).items():
+        count, high, low = int(places[k]), part[g_high[part]], part[~g_high[part]]
+        most = max(math.ceil(exactly(settings.high_share, count)), count - len(low))
+        rare = min(len(high), most)
+        chosen += [of_high(high, rare), of_low(low, count - rare)]
+    kept = np.sort(np.concatenate(chosen))
+    warn_of_lost_classes(labels, kept, advice="use a larger ratio" + ", or fill='equal'" * (settings.fill != "equal"))
+    return kept
 
 
 def select_tcsl_cs(
