@@ -221,6 +221,7 @@ RATIO = {
     "classes x 3 times the largest of G_high": Trial("ratio", choose=of_the_largest(3)),
 }
 FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
+SIZES = {name: RATIO[name] for name in ("r = 0.15", "r = 0.1", "r = 0.3", "r = 0.4", "3 times G_high")}
 EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | FINAL
 
 
@@ -308,7 +309,7 @@ DATA = {  # the data, what is tried on them, and the ratio
     "digits": (digits, EVERYTHING, 0.2),
     "uneven": (uneven, EVERYTHING, 0.2),
     "halves": (halves, EVERYTHING, 0.2),
-    "murky": (murky, EVERYTHING, 0.2),
+    "murky": (murky, LONGER | G_HIGH | SIZES | LOWER, 0.2),
     "rare": (rare, LONGER | G_HIGH, 0.2),
     "mild": (mild, G_HIGH, 0.2),
     "small": (digits, G_HIGH, 0.03),
