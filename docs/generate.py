@@ -290,6 +290,7 @@ BLOCKS = {
     "choices-digits": lambda: trials("digits"),
     "choices-uneven": lambda: trials("uneven"),
     "choices-halves": lambda: trials("halves"),
+    "choices-murky": lambda: trials("murky"),
     "choices-rare": lambda: trials("rare"),
     "choices-small": lambda: trials("small"),
     "choices-mild": lambda: trials("mild"),

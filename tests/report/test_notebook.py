@@ -32,14 +32,13 @@ def test_a_run_as_text(rows):
     assert lines[0] == f"Run in {rows.path}, seed 0"
     assert lines[1] == rows.verdict.sentence
     assert lines[2] == f"{found['g_high']} of 120 samples stand apart by their losses (G_high); the coreset keeps 30"
-    assert lines[3].startswith("Take care: the coreset has room for 30 samples, and G_high has ")
-    assert lines[4].startswith("Take care: the coreset's model is worse than plain training, ")
-    assert lines[5] == "accuracy on test data, %"
-    assert lines[6].split("  ")[0] == "method"
+    assert re.match(rf"Take care: the coreset has places for \d+ of the {found['g_high']} in G_high; ", lines[3])
+    table = lines[lines.index("accuracy on test data, %") + 1 :]
+    assert table[0].split("  ")[0] == "method"
     before = rows.result["evaluation"]["cb_erm"]
     wanted = [f"{100 * before[metric]:.1f}" for metric in ("wga", "average", "weighted_average")]
-    assert re.split(r"\s{2,}", lines[7]) == ["CB ERM", *wanted]
-    assert len({len(line) for line in lines[6:]}) == 1
+    assert re.split(r"\s{2,}", table[1]) == ["CB ERM", *wanted]
+    assert len({len(line) for line in table}) == 1
     assert str(rows) == repr(rows)
 
 
