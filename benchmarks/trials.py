@@ -12,7 +12,7 @@ from tcsl.data.digits import load
 from tcsl.data.groups import make_groups
 from tcsl.seeds import generator
 from tcsl.selection.fill import select_histogram, select_weighted
-from tcsl.selection.quota import level, quota
+from tcsl.selection.quota import level, quota, shares
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
 
@@ -101,6 +101,27 @@ def equal_cells(case):
     return np.concatenate(parts)
 
 
+def placed(weights):
+    """Places of the classes in proportion to a function of the case; each class is filled by itself."""
+
+    def choose(case):
+        settings, sizes = case.settings, np.bincount(case.labels)
+        tau = 0.0 if settings.ratio >= settings.tau else 2.0
+        parts = []
+        for k, count in enumerate(shares(quota(settings.ratio, len(case.labels)), weights(case), sizes)):
+            mine = np.flatnonzero(case.labels == k)
+            own = settings.model_copy(update={"ratio": min(1.0, count / len(mine) + 1e-9), "tau": tau})
+            chosen = [case.g_high[mine], case.tcsl_s[mine], case.tcsl_c[mine], case.labels[mine]]
+            parts += [mine[select_coreset(*chosen, own, seed=case.seed)]] if count else []
+        return np.concatenate(parts)
+
+    return choose
+
+
+by_high = placed(lambda case: np.bincount(case.labels[case.g_high], minlength=case.labels.max() + 1))
+by_root = placed(lambda case: np.rint(1000 * np.sqrt(np.bincount(case.labels))).astype(np.int64))
+
+
 def spread(case, rows, count):
     return rows[select_histogram(case.tcsl_c[rows], count, bins=50, rng=case.rng)] if count else rows[:0]
 
@@ -187,6 +208,13 @@ LOWER = {
     for ratio in (0.15, 0.1)
     for row, changed in PARTS.items()
 }
+TWO_THIRDS = PARTS["G_high at most two thirds"]
+PLACES = {
+    f"{before}places by {by}{after}": Trial("places", {"select.ratio": ratio} | share, choose=choose)
+    for ratio, before in ((0.2, ""), (0.15, "r = 0.15, "), (0.1, "r = 0.1, "))
+    for by, choose in (("G_high's part of a class", by_high), ("the roots of the classes' sizes", by_root))
+    for share, after in (({}, ""), (TWO_THIRDS, ", G_high at most two thirds"))
+}
 LONGER = {name: SCORING[name] for name in ("T_s = 4", "T_s = 8", "T_s = 16")}
 FILLING = {
     "by the classes' shares": Trial("filling", {"select.fill": "class"}),
@@ -222,7 +250,7 @@ RATIO = {
 }
 FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
 SIZES = {name: RATIO[name] for name in ("r = 0.15", "r = 0.1", "r = 0.3", "r = 0.4", "3 times G_high")}
-EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | FINAL
+EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | PLACES | FINAL
 
 
 def digits(seed, alpha=0.95):
@@ -309,7 +337,7 @@ DATA = {  # the data, what is tried on them, and the ratio
     "digits": (digits, EVERYTHING, 0.2),
     "uneven": (uneven, EVERYTHING, 0.2),
     "halves": (halves, EVERYTHING, 0.2),
-    "murky": (murky, LONGER | G_HIGH | SIZES | LOWER, 0.2),
+    "murky": (murky, LONGER | G_HIGH | SIZES | LOWER | PLACES, 0.2),
     "rare": (rare, LONGER | G_HIGH, 0.2),
     "mild": (mild, G_HIGH, 0.2),
     "small": (digits, G_HIGH, 0.03),
