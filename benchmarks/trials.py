@@ -250,7 +250,7 @@ RATIO = {
 }
 FINAL = {"weights averaged over the last fifth": Trial("final", {"train.model_selection": "average"})}
 SIZES = {name: RATIO[name] for name in ("r = 0.15", "r = 0.1", "r = 0.3", "r = 0.4", "3 times G_high")}
-EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | PLACES | FINAL
+EVERYTHING = SCORING | CLUSTERING | G_HIGH | FILLING | RATIO | LOWER | FINAL
 
 
 def digits(seed, alpha=0.95):
