@@ -9,17 +9,10 @@ from typing import NamedTuple
 from tcsl.config import resolve
 from tcsl.selection.quota import Ratio, said
 
-SCORES = {  # the profile, and what is changed in it
-    "default": ("default", {}),
-    "paper": ("paper", {}),
-    "fast": ("fast", {}),
-    "tenth": ("fast", {"score.biased_share": 0.1}),
-}
-VARIANTS = {  # of TCSL-CS: the scores, and what is changed in the selection
+VARIANTS = {  # of TCSL-CS: the profile that scores, and what is changed in the selection
     "tcsl_cs": ("default", {}),
     "tcsl_cs_paper": ("paper", {}),
     "tcsl_cs_fast": ("fast", {}),
-    "tcsl_cs_tenth": ("tenth", {}),
     "tcsl_cs_all": ("default", {"select.high_share": 1.0}),
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),  # cMNIST's preset has it
     "tcsl_cs_hist": ("default", {"select.tau": 1.0}),
@@ -40,9 +33,7 @@ class Cell(NamedTuple):
 
 
 def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model="last"):
-    profile, rescored = SCORES[scores]
     overrides = {
-        **rescored,
         **(changed or {}),
         "seed": seed,
         "select.ratio": ratio,
@@ -57,7 +48,7 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model
         overrides["train.net"] = options.net
     if options.epochs and schedule:
         overrides["train.epochs"] = options.epochs
-    return resolve(profile=profile, dataset=options.dataset, overrides=overrides)
+    return resolve(profile=scores, dataset=options.dataset, overrides=overrides)
 
 
 def weights_of(train):

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import RESULTS, write
+from common import RESULTS, made_with, write
 from trials import DATA, Case, Trial
 
 from tcsl.config import resolve
@@ -49,15 +49,23 @@ def rows_of(trials):
     return ["default", *trials, "paper profile", "CB ERM", "Random", *TOLD]
 
 
+def hardware(environment):
+    return environment["cpu"], environment["packages"]["torch"]
+
+
 def one_seed(seed, name, folder):
     """Write, for each row of the table, the criterion, WGA, average and what is known of G_high."""
     path = folder / f"{name}-s{seed}.json"
-    out = json.loads(path.read_text())["rows"] if path.exists() else {}
+    made = json.loads(path.read_text()) if path.exists() else {"rows": {}}
+    out = made["rows"]
     warnings.simplefilter("ignore")
     make, trials, usual_ratio = DATA[name]
     if all(row in out for row in rows_of(trials)):
         return
     environment = describe_environment()
+    was, now = hardware(made.get("environment", environment)), hardware(environment)
+    if was != now:  # the same seed gives the same bytes on the same machine only, and rows are paired by seed
+        raise SystemExit(f"{path.name} was made on {was}, not on {now}: remove it, or choose other --records")
     splits = make(seed)
     labels, minority = splits.train.numpy_labels, splits.train.groups.minority
     scored, trained, judge = {}, {}, None
@@ -150,7 +158,8 @@ def main():
     seeds = range(options.seeds)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(partial(one_seed, name=options.data, folder=options.records), seeds))
-    results = [json.loads((options.records / f"{options.data}-s{seed}.json").read_text())["rows"] for seed in seeds]
+    made = [json.loads((options.records / f"{options.data}-s{seed}.json").read_text()) for seed in seeds]
+    results = [each["rows"] for each in made]
     trials = DATA[options.data][1]
     rows = []
     for name in rows_of(trials):
@@ -182,10 +191,14 @@ def main():
                 "auc": mean("auc"),
                 "criteria": values("criterion"),
                 "wgas": values("wga"),
-                "commits": sorted(set(values("commit"))),
             }
         )
-    write(f"choices-{options.data}", rows, seeds=list(seeds))
+    by = {
+        made_with(*hardware(each["environment"]), each["rows"][name]["commit"])
+        for each in made
+        for name in rows_of(trials)
+    }
+    write(f"choices-{options.data}", rows, seeds=list(seeds), made_with=sorted(by))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,11 @@ from tcsl.environment import describe_environment
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
+def made_with(cpu, torch, commit):
+    """Return what a row of a table that grows over several sessions was made with, in words."""
+    return f"{cpu}, torch {torch}, {commit[:10]}"
+
+
 def write(name, rows, **facts):
     """Write rows of a benchmark with command, commit and hardware; print them as a table."""
     environment = describe_environment()

@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
-from common import RESULTS, write
+from common import RESULTS, made_with, write
 
 from tcsl.api import debias
 from tcsl.config import resolve
@@ -113,7 +113,7 @@ def main():
                 "runs": len(rows),
                 "found": sum(row["found"] is True for row in rows),
                 "cannot tell": sum(row["found"] is None for row in rows),
-                "made with": sorted({f"{row['cpu']}, torch {row['torch']}, {row['commit'][:10]}" for row in rows}),
+                "made with": sorted({made_with(row["cpu"], row["torch"], row["commit"]) for row in rows}),
             }
             for data, rows in found.items()
             if rows

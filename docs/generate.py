@@ -69,8 +69,8 @@ def trials(name):
         for row in record["rows"]
     ]
     header = ["", "changed", "criterion", "minus default [95 %]", "WGA", "minus default [95 %]", "n", "G_high"]
-    commits = sorted({commit for row in record["rows"] for commit in row["commits"]})
-    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds." + source(record, commits)
+    made = f"`{record['environment']['command']}`; {'; '.join(record['made_with'])}."
+    return table(header, rows) + f"\n\n{len(record['seeds'])} seeds.\n\n{made}"
 
 
 TOGETHER = ("digits", "uneven", "halves")  # on which every choice is tried

@@ -19,14 +19,12 @@ METHODS = {
     "tcsl_cs_paper": "TCSL-CS, profile paper",
     "tcsl_cs": "TCSL-CS, profile default",
     "tcsl_cs_fast": "TCSL-CS, profile fast",
-    "tcsl_cs_tenth": "TCSL-CS, profile fast, T_s = T / 10",
     "tcsl_cs_all": "TCSL-CS, default, G_high takes what it has",
     "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "tcsl_cs_hist": "TCSL-CS, default, filled from bins",
     "core-default": "f_c itself",
     "core-paper": "f_c itself, profile paper",
     "core-fast": "f_c itself, profile fast",
-    "core-tenth": "f_c itself, profile fast, T_s = T / 10",
     "gb_erm": "GB ERM, everything, told the groups",
     "tcsl_cs_true": "TCSL-CS, default, told the minority",
 }
@@ -172,7 +170,7 @@ def _scored_by(record):
     if "scores" in record:
         return record["scores"]["name"]
     named = record["method"].removeprefix("tcsl_cs").strip("_").partition("_")[0]  # old records do not tell
-    return named if named in ("paper", "fast", "tenth") else "default"
+    return named if named in ("paper", "fast") else "default"
 
 
 def _of_a_seed(record):
@@ -188,7 +186,6 @@ GAINS = (  # differences in WGA, the goal, and what must reach it
     ("waterbirds", "average", "tcsl_cs", "rgbal", 0.0, "mean"),
     ("waterbirds", "last", "tcsl_cs_all", "tcsl_cs", None, "mean"),
     ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs", -3.0, "lower end"),
-    ("waterbirds", "last", "tcsl_cs_fast", "tcsl_cs_tenth", None, "mean"),
     ("cmnist", "last", "tcsl_cs", "cb_erm", 26.76, "mean"),
     ("cmnist", "last", "tcsl_cs", "rgbal", 11.69, "mean"),
     ("cmnist", "average", "tcsl_cs", "cb_erm", 26.76, "mean"),

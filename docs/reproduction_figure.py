@@ -21,7 +21,7 @@ LOOKS = {  # the colour and the line of each method
     "tcsl_cs": (BLUE, {"marker": "o"}),
 }
 FIRST = {  # title: dataset, T, augmentation and model
-    "Waterbirds, T = 30, r = 0.1": ("waterbirds", 30, "none", "last"),
+    "Waterbirds, T = 300, r = 0.1": ("waterbirds", 300, "none", "last"),
     "cMNIST, T = 50, r = 0.1": ("cmnist", 50, "none", "last"),
     "the same, averaged weights": ("cmnist", 50, "none", "average"),
 }

@@ -20,13 +20,12 @@ def shortened(commit):
     return commit[:10] + commit[40:]  # a "+": the tree had changes
 
 
-def source(record, commits=()):
-    """Return the line under a table: command, commit, or those of its rows, hardware."""
+def source(record):
+    """Return the line under a table: command, commit, hardware."""
     about = record["environment"]
     where = about["gpu"] or f"{about['cores']} cores of {about['cpu']}"
     torch = about["packages"]["torch"]
-    made = [shortened(commit) for commit in commits or [about["commit"]]]
-    return f"\n\n`{about['command']}`, commit{'s' * (len(made) > 1)} {', '.join(made)}, {where}, torch {torch}."
+    return f"\n\n`{about['command']}`, commit {shortened(about['commit'])}, {where}, torch {torch}."
 
 
 def spread(values):
