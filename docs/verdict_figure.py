@@ -21,7 +21,7 @@ def verdict_figure(rows, chance=0.1):
     """
     figure = new_figure(4.8, 3.0)
     axes = figure.add_subplot()
-    for level, at, said in ((5, 0.87, "5 %, the level of the test"), (95, 0.35, "95 %, the aim from alpha 0.9 on")):
+    for level, at, said in ((5, 0.87, "5 %, the level"), (95, 0.35, "95 %, the aim from alpha 0.9 on")):
         axes.axhline(level, color=MUTED, linewidth=0.8, linestyle=":")
         axes.text(at, level + 1.5, said, color=MUTED, fontsize=7.5, ha="center")
     alpha = np.array([float(row["data"]) for row in rows])
