@@ -9,7 +9,7 @@ import numpy as np
 
 from tcsl.data.dataset import Dataset
 from tcsl.data.groups import Groups
-from tcsl.statistics import worth
+from tcsl.statistics import auc, worth
 from tcsl.types import BoolArray, FloatArray, IntArray
 
 
@@ -183,8 +183,6 @@ def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -
     >>> identification(s, high, np.array([1, 0, 0, 0], bool))
     {'g_high': 2, 'minority': 1, 'recall': 1.0, 'precision': 0.5, 'auc': 1.0}
     """
-    from sklearn.metrics import roc_auc_score
-
     both = int((g_high & minority).sum())
     rare, high = int(minority.sum()), int(g_high.sum())
     return {
@@ -192,5 +190,5 @@ def identification(tcsl_s: FloatArray, g_high: BoolArray, minority: BoolArray) -
         "minority": rare,
         "recall": both / rare if rare else None,
         "precision": both / high if high else None,
-        "auc": float(roc_auc_score(minority, tcsl_s)) if 0 < rare < len(minority) else None,
+        "auc": auc(tcsl_s, minority) if 0 < rare < len(minority) else None,
     }

@@ -1,4 +1,4 @@
-"""Means, deviations and paired differences over seeds; intervals of a share; log-odds."""
+"""Means, deviations and paired differences over seeds; intervals of a share; log-odds; AUC."""
 
 from __future__ import annotations
 
@@ -166,3 +166,19 @@ def log_odds(logits: FloatArray, classes: IntArray) -> FloatArray:
     high = others.max(1, keepdims=True)
     odds: FloatArray = own - high - np.log(np.exp(others - high).sum(1, keepdims=True))
     return odds[:, 0]
+
+
+def auc(scores: FloatArray, positive: BoolArray) -> float:
+    """Return the chance that a positive sample has the higher score of a pair with a negative one; ties count half.
+
+    Parameters
+    ----------
+    scores : (n,)
+    positive : (n,) neither all nor none
+
+    >>> auc(np.array([3.0, 1.0, 2.0, 2.0]), np.array([True, False, True, False]))
+    0.875
+    """
+    others = np.sort(scores[~positive])
+    lower, not_higher = (np.searchsorted(others, scores[positive], side).sum() for side in ("left", "right"))
+    return float(lower + not_higher) / (2 * int(positive.sum()) * len(others))

@@ -1,4 +1,4 @@
-"""Intervals of a share, by hand and against scipy."""
+"""Intervals of a share and AUC, by hand and against scipy and scikit-learn."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from tcsl.errors import InputError
-from tcsl.statistics import clopper_pearson, wilson, wilson_of_mean, worth
+from tcsl.statistics import auc, clopper_pearson, wilson, wilson_of_mean, worth
 
 
 def test_wilson_by_hand():
@@ -108,3 +108,20 @@ def test_intervals_by_worth_cover_where_those_by_samples_do_not():
             covered[name] += low <= 2 / 3 <= high
     assert covered["worth"] >= 0.92 * 400
     assert covered["samples"] <= 0.8 * 400
+
+
+def test_auc_by_hand():
+    # Pairs of a positive with a negative: 4 beats 3, 3 and 1; 3 ties with two and beats 1: 3 + 2 / 2 + 1 of 6.
+    scores, positive = np.array([4.0, 3.0, 3.0, 3.0, 1.0]), np.array([1, 1, 0, 0, 0], bool)
+    assert auc(scores, positive) == 5 / 6
+    assert auc(-scores, positive) == 1 / 6
+    assert auc(np.zeros(5), positive) == 0.5
+
+
+@pytest.mark.parametrize("values", [3, 50, 10**6])
+def test_auc_is_sklearns(values):
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(values)
+    scores, positive = rng.integers(values, size=500).astype(np.float32), rng.random(500) < 0.1
+    assert auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)

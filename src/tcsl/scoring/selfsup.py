@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from tcsl.errors import InputError
@@ -39,6 +38,8 @@ def selfsup(
     >>> selfsup(rows, k=2, rng=np.random.default_rng(0)).tolist()
     [1.0, 1.0, 3.0, 3.0]
     """
+    from sklearn.cluster import KMeans
+
     _check(embedding, k)
     if metric not in ("euclidean", "cosine"):
         raise unknown("metric", str(metric), ("euclidean", "cosine"))
