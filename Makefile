@@ -13,7 +13,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/selection.py
