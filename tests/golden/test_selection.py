@@ -12,7 +12,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.selection.baselines import select_random, select_rgbal
 from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
-from tcsl.selection.quota import check_quota, level, quota, round_robin, shares
+from tcsl.selection.quota import check_quota, level, quota, shares
 from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
 from tcsl.selection.wkmeans import wkmeans
 
@@ -173,8 +173,8 @@ def test_what_is_divided_is_no_more_than_there_is():
         level(5, np.array([1, 1]), np.array([2, 2]))
     with pytest.raises(InputError, match="cannot divide 5"):
         shares(5, np.array([1, 1]), np.array([2, 2]))
-    with pytest.raises(InputError, match="cannot take 5"):
-        round_robin(5, np.array([2, 2]))
+    with pytest.raises(InputError, match="cannot divide 5"):
+        select_histogram(np.arange(4.0), 5, bins=2, rng=RNG(0))
 
 
 # Algorithm 2. Ten samples, two classes; 8 and 9 have high curves. TCSL_c is the index, descending in class 1.

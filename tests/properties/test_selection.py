@@ -11,7 +11,7 @@ from tcsl.config import SelectSettings
 from tcsl.errors import TcslWarning
 from tcsl.selection.baselines import select_rgbal
 from tcsl.selection.fill import select_histogram
-from tcsl.selection.quota import level, quota, round_robin, shares
+from tcsl.selection.quota import level, quota, shares
 from tcsl.selection.tcsl_cs import select_coreset
 from tcsl.selection.wkmeans import wkmeans
 
@@ -145,7 +145,7 @@ def test_level_gives_one_at_a_time_to_the_lowest_that_is_open(seed, total, parts
 
 
 @given(seeds, st.integers(0, 30), st.integers(1, 12))
-def test_round_robin_is_the_loop_of_the_appendix(seed, total, bins):
+def test_bins_filled_to_one_level_are_the_loop_of_the_appendix(seed, total, bins):
     sizes = np.random.default_rng(seed).integers(0, 6, bins)
     total = min(total, int(sizes.sum()))
     left, taken, count = sizes.copy(), np.zeros_like(sizes), 0
@@ -157,7 +157,7 @@ def test_round_robin_is_the_loop_of_the_appendix(seed, total, bins):
                 left[b] -= 1
                 taken[b] += 1
                 count += 1
-    assert round_robin(total, sizes).tolist() == taken.tolist()
+    assert level(total, np.zeros_like(sizes), sizes).tolist() == taken.tolist()
 
 
 @given(seeds, st.integers(1, 50), st.integers(1, 60))
@@ -169,7 +169,8 @@ def test_select_histogram_picks_without_repeats_from_each_bin(seed, n, bins):
     assert len(picked) == len(set(picked)) == count
     parts = np.array_split(np.argsort(scores, kind="stable"), min(bins, n))
     from_each = [int(np.isin(part, picked).sum()) for part in parts]
-    assert from_each == round_robin(count, np.array([len(part) for part in parts])).tolist()
+    sizes = np.array([len(part) for part in parts])
+    assert from_each == level(count, np.zeros_like(sizes), sizes).tolist()
 
 
 @given(seeds, st.integers(0, 200), st.integers(1, 9))

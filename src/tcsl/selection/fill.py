@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcsl.selection.quota import round_robin
+from tcsl.selection.quota import level
 from tcsl.types import AnyArray, IntArray
 
 
@@ -30,7 +30,8 @@ def select_histogram(scores: AnyArray, count: int, *, bins: int, rng: np.random.
     """
     order = np.argsort(scores, kind="stable")
     parts = np.array_split(order, min(bins, max(1, len(order))))
-    taken = round_robin(count, np.array([len(part) for part in parts]))
+    sizes = np.array([len(part) for part in parts])
+    taken = level(count, np.zeros_like(sizes), sizes)
     picked = [rng.permutation(part)[:k] for part, k in zip(parts, taken, strict=True)]
     turn = np.concatenate([np.arange(k) for k in taken])
     # Stable: within a turn the bins keep their order.

@@ -145,23 +145,3 @@ def level(total: int, held: IntArray, limits: IntArray) -> IntArray:
         else:
             given[low[:left]] += 1
     return given
-
-
-def round_robin(total: int, sizes: IntArray) -> IntArray:
-    """Return how many each bin gives when bins are visited in turn, one sample a visit, until `total` is reached.
-
-    >>> round_robin(7, np.array([1, 5, 3])).tolist()
-    [1, 3, 3]
-    """
-    if total > sizes.sum():
-        raise InputError(f"cannot take {total} from bins that hold {int(sizes.sum())}")
-    rounds, taken = 0, np.zeros_like(sizes)
-    while (left := total - int(taken.sum())) > 0:
-        open_ = np.flatnonzero(taken < sizes)
-        whole = min(left // len(open_), int((sizes - taken)[open_].min()))
-        if whole:
-            rounds += whole
-            taken = np.minimum(sizes, rounds)
-        else:
-            taken[open_[:left]] += 1
-    return taken
