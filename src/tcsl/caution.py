@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tcsl.selection.quota import auto_size
 from tcsl.text import printable, shortened
 from tcsl.types import AnyArray, BoolArray
 
@@ -32,6 +33,8 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     "49 of the coreset's 54 samples are of G_high"
     >>> caution({"n": 540, "g_high": 49}, {"n": 54, "g_high": 27})
     'the coreset has places for 27 of the 49 in G_high; a larger ratio, or --ratio auto, keeps more of them'
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 33})
+    'the coreset has places for 33 of the 61 in G_high; a larger ratio keeps more of them'
     """
     g_high = found["g_high"]
     if 2 * g_high > found["n"]:
@@ -39,21 +42,16 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     if coreset is None:
         return ""
     kept, held = coreset["n"], coreset["g_high"]
+    larger = "a larger ratio" + ", or --ratio auto," * bool(g_high and auto_size(g_high, found["n"]) > kept)
     fear = "a model trained on it may learn the reverse of the easy rule"
     if one_sided := coreset.get("one_sided"):  # runs of before do not tell
         named = ", ".join(shortened(printable(str(name)), 40) for name in one_sided[:_NAMED])
         others = " and others" * (len(one_sided) > _NAMED)
         return f"all that is kept of class {named}{others} is of G_high; {fear} there; a larger ratio keeps more"
     if held > _MOST * kept:
-        return (
-            f"{held:,} of the coreset's {kept:,} samples are of G_high, and {fear}; a larger ratio, or --ratio auto, "
-            "keeps others, too"
-        )
+        return f"{held:,} of the coreset's {kept:,} samples are of G_high, and {fear}; {larger} keeps others, too"
     if held < g_high:
-        return (
-            f"the coreset has places for {held:,} of the {g_high:,} in G_high; a larger ratio, or --ratio auto, keeps "
-            "more of them"
-        )
+        return f"the coreset has places for {held:,} of the {g_high:,} in G_high; {larger} keeps more of them"
     return ""
 
 
