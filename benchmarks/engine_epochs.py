@@ -13,7 +13,7 @@ from tcsl.data.dataset import make_dataset
 from tcsl.scoring.tcsl import log_biased
 from tcsl.training.device import Hardware, choose
 from tcsl.training.feed import Feed
-from tcsl.training.loop import fit
+from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.objective import cross_entropy, logit_correction
 from tcsl.training.recording import LossCurves, LossSum
@@ -31,7 +31,7 @@ def images(n, side, classes):
     return make_dataset(pixels, torch.arange(n) % classes)
 
 
-def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled", epochs=EPOCHS, watch=None):
+def epochs_of(feed, net, batch, *, stage="erm", augment="none", epochs=EPOCHS, watch=None):
     """Train and return the seconds of each epoch; `watch` is called with the number of each that has ended."""
     seconds = []
 
@@ -41,6 +41,7 @@ def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled
             watch(len(seconds))
 
     settings = TrainSettings(epochs=epochs, batch_size=batch, lr=1e-4, augment=augment)
+    steps = steps_of(len(feed), settings)
     recorder, after, objective = None, None, cross_entropy
     weights = class_balanced(feed.labels, feed.data.num_classes)
     if stage == "biased":
@@ -51,14 +52,14 @@ def epochs_of(feed, net, batch, *, stage="erm", augment="none", engine="compiled
 
     if stage == "core":
         frozen = build_net(net, feed.data, seed=1)
-        table = log_biased(frozen, feed, inputs_repeat=augment == "none", engine=engine)
-        objective, recorder = logit_correction(table), LossSum(len(feed), feed.hardware.device)
+        log_f_s = log_biased(frozen, feed, settings, steps=steps)
+        objective, recorder = logit_correction(log_f_s), LossSum(len(feed), feed.hardware.device)
     fit(
         build_net(net, feed.data, seed=0),
         feed,
         settings,
         stage=stage,
-        steps=epochs * -(-len(feed) // batch),
+        steps=steps,
         seed=0,
         log_weights=weights,
         objective=objective,

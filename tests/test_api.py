@@ -11,10 +11,12 @@ from torch.utils.data import Subset, TensorDataset
 
 import tcsl
 from tcsl.config import resolve
+from tcsl.data.convert import as_dataset
 from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError, TcslWarning
 from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
 from tcsl.running import load_models
+from tcsl.training.nets import build_net
 
 QUICK = {"train.epochs": 20, "score.biased_epochs": 2, "train.batch_size": 32, "train.lr": 0.02}
 
@@ -247,6 +249,44 @@ def test_the_models_of_a_run_on_arrays_are_loaded_with_them(tmp_path):
     assert torch.equal(again.model(inputs), made.model(inputs))
     with pytest.raises(InputError, match=r"the training data of .* have changed since the run"):
         tcsl.load_run(tmp_path / "run", (X + 1, y))
+
+
+def weights_of_an_mlp(X, y, seed, path):
+    """Write weights to start from, of a net for these rows."""
+    data = as_dataset((X, y))
+    torch.save(build_net("mlp", data, seed=seed)[1].state_dict(), path)
+    return str(path)
+
+
+def test_a_finished_run_needs_the_weights_no_more_that_it_started_from(tmp_path):
+    X, y, _ = shortcut_rows()
+    start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+    made = tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False)
+    (tmp_path / "start.pth").unlink()
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    assert torch.equal(tcsl.load_run(tmp_path / "run", (X, y)).model(inputs), made.model(inputs))
+    again = tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True)
+    assert torch.equal(again.model(inputs), made.model(inputs))
+    with pytest.raises(InputError, match=r"train.weights: .*start.pth does not exist"):
+        tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "other", page=False)
+
+
+def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):
+    X, y, _ = shortcut_rows()
+    start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+
+    def stop(epoch):
+        if epoch.stage == "core":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, report=stop)
+    kept = (tmp_path / "start.pth").read_bytes()
+    weights_of_an_mlp(X, y, 1, tmp_path / "start.pth")
+    with pytest.raises(RunFolderError, match=r"weights: the folder has '\w+', this run has '\w+'"):
+        tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True)
+    (tmp_path / "start.pth").write_bytes(kept)
+    assert tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True).model
 
 
 def test_csl_is_the_mean_loss_of_plain_training():

@@ -11,7 +11,16 @@ from torchvision.transforms import functional as vision
 from tcsl.augmentations import AUGMENTATIONS, check_augment
 from tcsl.errors import InputError
 from tcsl.training import augment as module
-from tcsl.training.augment import augment, check_inputs, draw_boxes, draw_factors, jitter, resized_crop, uniform
+from tcsl.training.augment import (
+    augment,
+    check_inputs,
+    draw_boxes,
+    draw_factors,
+    draw_keys,
+    jitter,
+    resized_crop,
+    uniform,
+)
 
 EVERYTHING = "resized_crop+flip+jitter"
 NAMES = ["flip", "crop", "crop+flip", "resized_crop", "jitter", EVERYTHING]
@@ -35,6 +44,18 @@ def test_a_sample_does_not_depend_on_its_batch(name, dtype):
     atol = 1e-4 if "jitter" in name else 0
     torch.testing.assert_close(permuted, whole[order], atol=atol, rtol=0)
     torch.testing.assert_close(alone, whole, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_draw_of_a_sample_has_a_key_of_its_own_and_the_first_is_the_sample(seed):
+    visited = torch.randint(0, 30, (30,), generator=torch.Generator().manual_seed(seed))
+    times, expected = [0] * 30, []
+    for sample in visited.tolist():
+        expected.append(sample + 30 * times[sample])
+        times[sample] += 1
+    assert draw_keys(visited).tolist() == expected
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(draw_keys(order), order)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -430,6 +430,37 @@ def test_with_augmentation_the_biased_model_sees_each_batchs_own_inputs(name, pa
     assert bool(changed) == (name != "none")
 
 
+class Seen(nn.Module):
+    """A net that keeps its inputs."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.layer = nn.LazyLinear(classes)
+        self.inputs = []
+
+    def forward(self, x):
+        if self.training:
+            self.inputs.append(x.detach().clone())
+        return self.layer(x.flatten(1).float())
+
+
+def test_a_sample_that_is_drawn_again_in_an_epoch_is_augmented_anew():
+    feed = digits_feed()
+    seen = Seen(feed.data.num_classes)
+    seen(feed.inputs[:1])  # gives the lazy layer its size
+    settings = TrainSettings(epochs=2, batch_size=25, lr=0.01, augment="crop+flip")
+
+    def first_again_and_again(draw):
+        return torch.zeros(len(feed), dtype=torch.int64)
+
+    seen.inputs.clear()
+    train(feed, net=seen, settings=settings, order=first_again_and_again)
+    epochs = torch.cat(seen.inputs).flatten(1).split(len(feed))
+    assert [len(epoch.unique(dim=0)) for epoch in epochs] == [18, 18]  # all that there are: nine shifts, flipped or not
+    once = augment("crop+flip", feed.inputs[:1], torch.zeros(1, dtype=torch.int64), seed=5, epoch=1)
+    assert torch.equal(epochs[1][:1], once.flatten(1))  # the first draw is the sample's own
+
+
 def test_augmenting_rows_is_an_error():
     with pytest.raises(InputError, match="is for images"):
         train(rows_feed(), settings=TrainSettings(epochs=1, batch_size=4, lr=0.1, augment="flip"))

@@ -63,14 +63,18 @@ class Job:
             val = val.without_groups() if val is not None and "val" in but else None
         return replace(self, feed=replace(self.feed, data=data), val=val)
 
-    def fresh_net(self, stage: str) -> nn.Module:
-        """Return an untrained net; the same seed and stage give the same weights."""
+    def fresh_net(self, stage: str, *, start: bool = True) -> nn.Module:
+        """Return an untrained net; the same seed and stage give the same weights.
+
+        Without `start` it is one to load a trained model into: what training starts from is not read, and may be gone.
+        """
         return build_net(
             self.net,
             self.data,
             seed=derive(self.settings.seed, stage),
             pretrained=self.settings.train.pretrained,
             weights=self.settings.train.weights,
+            start=start,
         )
 
     def stage(
@@ -83,8 +87,8 @@ class Job:
         weights : names the initial weights; final models share them
         train : trains the net in place, saving to the checkpoint, and returns the stage's tables
         """
-        net = self.feed.hardware.place(self.fresh_net(weights))
         stored = self.folder.load_stage(name) if self.folder else None
+        net = self.feed.hardware.place(self.fresh_net(weights, start=stored is None))
         if stored is not None:
             net.load_state_dict(under_prefix("net.", stored))
             return net.eval(), {k: v for k, v in stored.items() if not k.startswith("net.")}

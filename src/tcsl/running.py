@@ -285,9 +285,9 @@ def opened_job(
     with settled(settings.device), ExitStack() as stack:
         feed = Feed.of(train_set, hardware, how=settings.device.feed)
         job = Job(feed, settings, net if net is not None else settings.train.net, report=tell, val=val_set)
-        _check_net(job, methods)
+        _check_net(job, methods, start=path is None or not RunFolder(path).done)
         if path is not None:
-            facts = {**work, **_data_facts(train_set)}
+            facts = {**work, **_data_facts(train_set), **_start_facts(settings)}
             environment = describe_environment() | feed.facts()
             folder = RunFolder.open(path, settings, facts, resume=resume, environment=environment)
             stack.callback(folder.close)
@@ -317,9 +317,12 @@ def _warn_of_another_device(folder: RunFolder, feed: Feed) -> None:
         )
 
 
-def _check_net(job: Job, methods: Collection[Method]) -> None:
-    """Build a net, which says where it does not fit the data, and ask the methods; it is let go afterwards."""
-    net = job.feed.hardware.place(job.fresh_net("final"))
+def _check_net(job: Job, methods: Collection[Method], *, start: bool) -> None:
+    """Build a net, which says where it does not fit the data, and ask the methods; it is let go afterwards.
+
+    `start` is whether it is to be what training starts from: of a finished run that is not needed any more.
+    """
+    net = job.feed.hardware.place(job.fresh_net("final", start=start))
     for method in methods:
         check_method(method, job, net)
 
@@ -505,6 +508,15 @@ def _data_facts(data: Dataset) -> dict[str, Any]:
         "class_counts": np.bincount(data.numpy_labels, minlength=data.num_classes).tolist(),
         **({"read": dict(data.facts)} if data.facts else {}),
     }
+
+
+def _start_facts(settings: Settings) -> dict[str, Any]:
+    """Return the digest of the file of weights that training starts from, where there is one."""
+    try:
+        with open(settings.train.weights, "rb") as file:
+            return {"weights": hashlib.file_digest(file, "sha256").hexdigest()}
+    except OSError:  # none was asked for, or that of a finished run is gone
+        return {}
 
 
 def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[str, Any]:

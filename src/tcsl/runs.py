@@ -204,8 +204,9 @@ class RunFolder:
         return out
 
     def memory(self) -> dict[str, int | None]:
-        """Return the peak memory of each stage, bytes: the stage's own on a CUDA device, else the process's so far.
+        """Return the peak memory of each stage, bytes: on a CUDA device since its start, else the process's so far.
 
+        Where several trainings share a CUDA device in turns, it is of all of them, since the last that began a stage.
         It is the largest of all the sessions it took; None where no session could tell, or is older than this number.
         """
         out: dict[str, int | None] = {}
@@ -245,9 +246,11 @@ class RunFolder:
             if stored.get(name) != asked.get(name)
         ]
         found = self.data()
+        names = ["work", "coreset", "fingerprint", "test", "units", "groups", "val", "judged_on"]
+        names += ["weights"] * ("weights" in found and "weights" in data)  # else the file is gone, or the folder older
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
-            for name in ("work", "coreset", "fingerprint", "test", "units", "groups", "val", "judged_on")
+            for name in names
             if found.get(name) != data.get(name)
         ]
         if rows:

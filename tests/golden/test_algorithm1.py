@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tcsl.config import DeviceSettings, resolve
+from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.convert import as_dataset
 from tcsl.scoring.tcsl import train_biased, train_core
 from tcsl.scoring.watched import train_watched
@@ -141,8 +141,8 @@ def test_cached_and_recomputed_log_probabilities_agree(feed):
 
     net = build_net("mlp", feed.data, seed=1)
     batch = feed.batch(torch.tensor([3, 1, 7]))
-    cached = log_biased(net, feed, inputs_repeat=True)(batch)
-    own = log_biased(net, feed, inputs_repeat=False)(batch)
+    cached = log_biased(net, feed, TrainSettings(), steps=1)(batch)
+    own = log_biased(net, feed, TrainSettings(augment="flip"), steps=1)(batch)
     torch.testing.assert_close(cached, own)
     assert cached.exp().sum(1).tolist() == pytest.approx([1, 1, 1])
 

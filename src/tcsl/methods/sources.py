@@ -183,7 +183,7 @@ def _net_of_run(folder: RunFolder, model: str, data: Dataset) -> nn.Module:
     if not _by_name(train.net):
         raise from_python
     like = replace(data, class_names=tuple(made["class_names"]))
-    net = build_net(train.net, like, seed=0, pretrained=train.pretrained, weights=train.weights)
+    net = build_net(train.net, like, seed=0, pretrained=train.pretrained, weights=train.weights, start=False)
     try:
         net.load_state_dict(under_prefix("last.", stored) or under_prefix("net.", stored))
     except RuntimeError:  # a factory that has the name of one of our nets

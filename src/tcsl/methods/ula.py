@@ -19,6 +19,7 @@ from tcsl.methods.base import About, Method, Outcome, check_features, check_last
 from tcsl.methods.first import few
 from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
+from tcsl.training.device import drawing_from
 from tcsl.training.features import WithFeatures
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit, steps_of
@@ -175,8 +176,7 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
     twice = feed.subset(np.tile(np.arange(n), 2))
 
     def projected(net: nn.Module) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(job.settings.seed)
+        with drawing_from(job.settings.seed):
             return Projected(WithFeatures(net, feed), job.data.num_classes, options.width)
 
     return train_model(

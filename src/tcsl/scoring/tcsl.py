@@ -7,11 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tcsl.config import Settings
+from tcsl.config import Settings, TrainSettings
 from tcsl.scoring.separation import separation
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.engine import engine_of, forward_of
-from tcsl.training.feed import Feed
+from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.objective import Batch, biased_by, cross_entropy, logit_correction
 from tcsl.training.recording import LossCurves, LossSum
@@ -89,12 +89,6 @@ def train_core(
     epochs = settings.core_epochs
     steps = steps_of(len(feed), settings.train, epochs)
     total = LossSum(len(feed), feed.hardware.device)
-    log_f_s = log_biased(
-        biased,
-        feed,
-        inputs_repeat=settings.train.augment == "none",
-        engine=engine_of(net, feed, steps),
-    )
     fit(
         net,
         feed,
@@ -103,7 +97,7 @@ def train_core(
         steps=steps,
         seed=seed,
         log_weights=class_balanced(feed.labels, feed.data.num_classes),
-        objective=logit_correction(log_f_s, settings.score.correction),
+        objective=logit_correction(log_biased(biased, feed, settings.train, steps=steps), settings.score.correction),
         recorder=total,
         record=settings.score.record,
         after_epoch=None if watch is None else lambda epoch: watch(epoch + 1, total.mean(epoch + 1)),
@@ -113,20 +107,21 @@ def train_core(
     return total.mean(epochs)
 
 
-def log_biased(
-    biased: nn.Module, feed: Feed, *, inputs_repeat: bool, engine: str = "plain"
-) -> Callable[[Batch], Tensor]:
+def log_biased(biased: nn.Module, feed: Feed, settings: TrainSettings, *, steps: int) -> Callable[[Batch], Tensor]:
     """Return the frozen biased model's log-probabilities as a function of the batch, (batch, classes), in log space.
 
     Where inputs repeat in every epoch they are computed once, n x classes floats; else on each batch's own inputs.
     """
     hardware = feed.hardware
     frozen = hardware.place(biased).eval()
-    if inputs_repeat:
-        table = torch.cat([logits.log_softmax(1) for _, logits in evaluate_batches(frozen, feed)])
+    if settings.augment == "none":
+        table = torch.empty(len(feed), feed.data.num_classes, device=hardware.device)
+        for batch, logits in evaluate_batches(frozen, feed):
+            table[batch.indices] = logits.log_softmax(1)
         return lambda batch: table[batch.indices]
 
-    forward = forward_of(frozen, hardware, engine)
+    size = batch_sizes(len(feed), settings.batch_size)[0]
+    forward = forward_of(frozen, hardware, engine_of(frozen, feed, steps), size=size)
 
     def on_own_inputs(batch: Batch) -> Tensor:
         with torch.no_grad():

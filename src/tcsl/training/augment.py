@@ -62,6 +62,25 @@ def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int |
     return images
 
 
+def draw_keys(visited: Tensor) -> Tensor:
+    """Return a number for each draw of an epoch, (n,), by which it is augmented: the sample's, where it is its first.
+
+    Parameters
+    ----------
+    visited : (n,) the samples' indices, below n, in the order in which they are drawn
+
+    >>> draw_keys(torch.tensor([2, 0, 2, 2])).tolist()
+    [2, 0, 6, 10]
+    """
+    n = len(visited)
+    order = visited.argsort(stable=True)
+    same = visited[order]
+    first = torch.searchsorted(same, same)  # where the draws of a sample begin
+    before = torch.empty_like(visited)
+    before[order] = torch.arange(n) - first
+    return visited + n * before
+
+
 def check_inputs(name: str, inputs: Tensor) -> None:
     """Refuse inputs (n, ...) that an augmentation is not for.
 

@@ -18,7 +18,10 @@ from tcsl.files import write_atomic
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], **facts: str | int) -> None:
     """Write tensors and a few facts about them, atomically."""
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    plain = {  # one copy of each, in the usual layout, whose memory no other shares
+        name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
     write_atomic(path, save(plain, {"tcsl": json.dumps(facts, sort_keys=True)}))
 
 
@@ -64,13 +67,13 @@ class Checkpoint:
     step: int = 0
     _due: float = 0.0
 
-    def save(
-        self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor], *, step: int, last: bool
-    ) -> None:
-        """Write the net, the optimizer's momentum, the per-sample tables and the step, if it is time or the last."""
+    def due(self) -> bool:
+        """Tell whether enough time has passed since the last saving."""
+        return time.perf_counter() >= self._due
+
+    def save(self, net: nn.Module, optimizer: torch.optim.Optimizer, tables: dict[str, Tensor], *, step: int) -> None:
+        """Write the net, the optimizer's momentum, the per-sample tables and the step."""
         started = time.perf_counter()
-        if started < self._due and not last:
-            return
         momentum = {
             str(i): optimizer.state[p]["momentum_buffer"]
             for i, p in enumerate(_parameters(optimizer))

@@ -19,12 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from tcsl.errors import TcslWarning
-from tcsl.training.device import Hardware
+from tcsl.training.device import Hardware, borrowed_stream
 from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
 
 COMPILE_PAYS = 2000  # steps of a training from which on the seconds of compiling are won back
-_IDLE: dict[torch.device, list[torch.cuda.Stream]] = {}  # reused: cuBLAS keeps 68 MB for every stream that it has seen
 _VARIANTS = 256  # nets, batch sizes and modes that one process compiles; after eight torch would go on uncompiled
 _WARM_UP = 3  # steps of each batch size before it is captured: libraries set themselves up in them
 
@@ -54,8 +53,11 @@ def engine_of(net: nn.Module, feed: Feed, steps: int) -> str:
     return "compiled" if steps >= COMPILE_PAYS else "captured"
 
 
-def forward_of(net: nn.Module, hardware: Hardware, engine: str) -> Callable[..., Tensor]:
-    """Return the net's forward pass in the hardware's precision; compiled, it is for one batch size."""
+def forward_of(net: nn.Module, hardware: Hardware, engine: str, *, size: int) -> Callable[..., Tensor]:
+    """Return the net's forward pass in the hardware's precision, compiled for batches of this size where that is asked.
+
+    A batch of another size is run plainly: there are one or two in an epoch, and each size would be compiled anew.
+    """
 
     def forward(*inputs: Tensor) -> Tensor:
         return hardware.logits(net, *inputs)
@@ -64,7 +66,13 @@ def forward_of(net: nn.Module, hardware: Hardware, engine: str) -> Callable[...,
         return forward
     config = torch._dynamo.config
     config.cache_size_limit = max(config.cache_size_limit, _VARIANTS)  # the name that every version knows
-    return torch.compile(forward, dynamic=False)
+    compiled = torch.compile(forward, dynamic=False)
+
+    def by_size(*inputs: Tensor) -> Tensor:
+        run: Callable[..., Tensor] = compiled if len(inputs[0]) == size else forward
+        return run(*inputs)
+
+    return by_size
 
 
 def draws_numbers(net: nn.Module) -> bool:
@@ -163,12 +171,10 @@ def own_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     outer = torch.cuda.current_stream(device)
-    idle = _IDLE.setdefault(outer.device, [])
-    inner = idle.pop() if idle else torch.cuda.Stream(device)
-    inner.wait_stream(outer)
-    try:
-        with torch.cuda.stream(inner):
-            yield
-    finally:
-        outer.wait_stream(inner)
-        idle.append(inner)
+    with borrowed_stream(device) as inner:
+        inner.wait_stream(outer)
+        try:
+            with torch.cuda.stream(inner):
+                yield
+        finally:
+            outer.wait_stream(inner)

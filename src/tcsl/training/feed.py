@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tcsl.data.dataset import Dataset
-from tcsl.training.device import Hardware, free_memory
+from tcsl.training.device import Hardware, borrowed_stream, free_memory
 from tcsl.training.objective import Batch
 from tcsl.types import IntArray
 
@@ -120,11 +121,14 @@ class Feed:
     def _stream(self, indices: Sequence[Tensor]) -> Iterator[Batch]:
         """Gather batches in threads, and copy them to the device on a stream of its own, ahead of their use."""
         device = self.hardware.device
-        cuda = device.type == "cuda"
-        copies = torch.cuda.Stream(device) if cuda else None
+        with borrowed_stream(device) if device.type == "cuda" else nullcontext() as copies:
+            yield from self._ahead(indices, copies)
+
+    def _ahead(self, indices: Sequence[Tensor], copies: torch.cuda.Stream | None) -> Iterator[Batch]:
+        device = self.hardware.device
 
         def prepare(index: Tensor) -> tuple[Tensor, Tensor, Any]:
-            inputs = self._gather(index, pinned=cuda)
+            inputs = self._gather(index, pinned=copies is not None)
             if copies is None:
                 return inputs.to(device), index.to(device), None
             with torch.cuda.stream(copies):

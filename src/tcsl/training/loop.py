@@ -19,10 +19,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from tcsl.config import TrainSettings
 from tcsl.errors import InputError, NonFiniteLoss
 from tcsl.seeds import derive
-from tcsl.training.augment import augment, check_inputs
+from tcsl.training.augment import augment, check_inputs, draw_keys
 from tcsl.training.best import Watch
 from tcsl.training.checkpoint import Checkpoint
-from tcsl.training.device import Hardware, all_finite, kept_state, peak_memory, reset_peak_memory
+from tcsl.training.device import Hardware, all_finite, kept_state, peak_memory, reset_peak_memory, seed_numbers
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
 from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
@@ -131,15 +131,19 @@ def fit(
         raise InputError(f"a batch of stage {stage!r} has one sample, and BatchNorm needs two: {cure}")
     epochs = -(-steps // len(sizes))
     engine = engine_of(net, feed, steps)
-    plain, compiled = forward_of(net, hardware, "plain"), forward_of(net, hardware, engine)
+    forward = forward_of(net, hardware, engine, size=sizes[0])
     clock = torch.zeros((), dtype=torch.int64, device=hardware.device)  # the epoch, where captured steps read it
     total = torch.zeros((), device=hardware.device)
+    # An order may draw a sample several times in an epoch; each draw is augmented by a key of its own.
+    keys = torch.zeros(len(feed), dtype=torch.int64, device=hardware.device) if order is not None else None
+    drawn = torch.zeros_like(clock)  # how many the epoch has drawn before this step
 
     def train_step(batch: Batch) -> None:
         index = batch.indices
         if settings.augment != "none":
-            batch = batch._replace(inputs=augment(settings.augment, batch.inputs, index, seed=seed, epoch=clock))
-        forward = compiled if len(index) == sizes[0] else plain
+            key = index if keys is None else keys[drawn + torch.arange(len(index), device=hardware.device)]
+            batch = batch._replace(inputs=augment(settings.augment, batch.inputs, key, seed=seed, epoch=clock))
+            drawn.add_(len(index))
         logits = forward(*batch) if takes_batch else forward(batch.inputs)
         losses = objective(logits, batch)
         loss = losses.total
@@ -179,8 +183,11 @@ def fit(
             batches = sizes[: steps - step]
             clock.fill_(epoch)
             total.zero_()
+            drawn.zero_()
+            if keys is not None:
+                keys.copy_(draw_keys(visited))
             net.train()
-            torch.manual_seed(stream)  # for nets that draw random numbers
+            seed_numbers(stream, hardware.device)  # for nets that draw random numbers
             run_steps(visited, batches)
             pass_on()
             step += len(batches)
@@ -192,10 +199,12 @@ def fit(
             numbers = [total, separation(epoch)] if separation is not None and whole else [total]
             summed, *apart = torch.stack(numbers).tolist()  # the one read of what is reported; it waits for the device
             mean_loss = summed / len(batches)
+            last = epoch + 1 == epochs
+            saving = checkpoint is not None and (last or checkpoint.due())
             checked = [total, *([recorder.table] if recorder else [])]
-            if checkpoint is not None or epoch + 1 == epochs:
-                checked += [*net.parameters(), *statistics]  # without a checkpoint, the next epoch's losses tell
-            if epoch + 1 == epochs:
+            if saving or last:  # of an epoch that is not saved, the next one's losses tell
+                checked += [*net.parameters(), *statistics]
+            if last:
                 checked.append(_last_logits(net, feed, visited[: batches[0]]))
             if not all_finite(checked):
                 raise NonFiniteLoss(_advice(stage, epoch, len(sizes), settings, hardware, checkpoint))
@@ -222,8 +231,8 @@ def fit(
                         memory=peak_memory(hardware.device),
                     )
                 )
-            if checkpoint is not None:
-                checkpoint.save(net, optimizer, tables, step=step, last=epoch + 1 == epochs)
+            if checkpoint is not None and saving:
+                checkpoint.save(net, optimizer, tables, step=step)
     optimizer.zero_grad()  # what is returned carries no gradients
     return net.eval()
 

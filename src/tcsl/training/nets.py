@@ -18,7 +18,7 @@ from tcsl.data.dataset import Dataset
 from tcsl.errors import InputError
 from tcsl.registry import NETS, unknown
 from tcsl.seeds import derive
-from tcsl.training.device import all_finite, choose
+from tcsl.training.device import all_finite, choose, drawing_from
 from tcsl.training.features import last_linear
 from tcsl.training.feed import Feed
 
@@ -123,7 +123,13 @@ def resnet50_v1(inputs: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 def build_net(
-    net: str | NetFactory, data: Dataset, *, seed: int, pretrained: bool = False, weights: str = ""
+    net: str | NetFactory,
+    data: Dataset,
+    *,
+    seed: int,
+    pretrained: bool = False,
+    weights: str = "",
+    start: bool = True,
 ) -> nn.Module:
     """Return a fresh net for this dataset, `Normalise` first; the same seed gives the same weights.
 
@@ -133,6 +139,7 @@ def build_net(
         number of classes to a module
     weights : a file of weights to start from, .safetensors or .pth; those of the linear layer that gives the logits are
         used where they fit
+    start : whether `pretrained` or `weights` are loaded; not where a trained model's are next, and these may be gone
     """
     pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
@@ -143,13 +150,12 @@ def build_net(
             "net must be a name or a factory from the number of classes to a module, got a module: each model needs "
             "fresh weights, so give a function that makes it"
         )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, "weights"))
-        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained)
+    with drawing_from(derive(seed, "weights")):
+        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained and start)
     published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     check_output(model, data)
-    if weights:
+    if weights and start:
         _load_weights(module, Path(weights), may_differ=_last_layer(model, data))
     return model
 

@@ -84,7 +84,8 @@ def in_turns(tasks: Sequence[Callable[[], T]]) -> list[T]:
     # Events and not join: a join that Ctrl-C interrupts takes its thread for ended.
     ended = [threading.Event() for _ in tasks]
     begun: list[threading.Event] = []
-    with torch.random.fork_rng():  # each training restores what it found, but not in the order of a stack
+    devices = range(torch.cuda.device_count())
+    with torch.random.fork_rng(devices):  # each training restores what it found, but not in the order of a stack
         try:
             for k, task in enumerate(tasks):
                 threading.Thread(target=work, args=(k, task), daemon=True).start()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tcsl.errors import InputError
 from tcsl.training.feed import Feed
 from tcsl.training.objective import Batch
+from tcsl.training.weights import class_counts, sum_by_class
 from tcsl.types import FloatArray, IntArray
 
 
@@ -90,10 +91,10 @@ def view_logits(net: nn.Module, feed: Feed) -> dict[str, Any]:
     out: dict[str, Any] = {}
     labels = feed.labels
     classes = feed.data.num_classes
-    counts = torch.bincount(labels, minlength=classes).clamp_min(1)
+    counts = class_counts(labels, classes).clamp_min(1)
     for name in ("x", *feed.data.views):
         logits = logits_of(net, feed if name == "x" else feed.view(name))
-        sums = torch.zeros(classes, classes, device=logits.device).index_add_(0, labels, logits)
+        sums = sum_by_class(logits, labels, classes)
         out[name] = {
             "accuracy": float((logits.argmax(1) == labels).float().mean()),
             "mean_logits": (sums / counts[:, None]).cpu().tolist(),

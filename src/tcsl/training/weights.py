@@ -21,8 +21,7 @@ def class_balanced(labels: Tensor, num_classes: int) -> Tensor:
     >>> class_balanced(torch.tensor([0, 0, 1]), 2).exp().tolist()
     [0.5, 0.5, 1.0]
     """
-    counts = torch.bincount(labels, minlength=num_classes)
-    return -counts.clamp_min(1).float().log()[labels]
+    return -class_counts(labels, num_classes).clamp_min(1).float().log()[labels]
 
 
 def literal_update(losses: Tensor) -> Tensor:
@@ -55,22 +54,37 @@ def class_update(losses: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     by_loss = losses.argsort(stable=True)
     order = by_loss[labels[by_loss].argsort(stable=True)]  # by class, then by loss
     ascending = losses[order]
-    counts = torch.bincount(labels, minlength=num_classes)
+    counts = class_counts(labels, num_classes)
     ends = counts.cumsum(0)
     starts = ends - counts
     median = _median(ascending, starts, counts.clamp_min(1)).clamp_min(_LEAST_MEDIAN)
     logs = -losses / median[labels]
     largest = torch.full_like(median, -torch.inf).scatter_reduce(0, labels, logs, "amax")
-    total = _sum_by_class((logs - largest[labels]).exp(), labels, num_classes)
+    total = sum_by_class((logs - largest[labels]).exp(), labels, num_classes)
     return logs - (largest + total.log())[labels]
 
 
-def _sum_by_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Sum values by class, with the same bytes every time: CUDA's usual way depends on which thread comes first."""
+def class_counts(labels: Tensor, num_classes: int) -> Tensor:
+    """Return the number of samples of each class; stays on the device, where bincount would wait to know its size.
+
+    >>> class_counts(torch.tensor([0, 2, 0]), 3).tolist()
+    [2, 0, 1]
+    """
+    return labels.new_zeros(num_classes).index_add(0, labels, torch.ones_like(labels))
+
+
+def sum_by_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Sum values (n, ...) by class, with the same bytes every time.
+
+    CUDA's usual way depends on which thread comes first.
+
+    >>> sum_by_class(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 2, 0]), 3).tolist()
+    [5.0, 0.0, 2.0]
+    """
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
     try:
-        return torch.zeros(num_classes, dtype=values.dtype, device=values.device).index_add(0, labels, values)
+        return values.new_zeros(num_classes, *values.shape[1:]).index_add(0, labels, values)
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
