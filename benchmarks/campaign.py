@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from cells import Cell, Records, weights_of
+from cells import Cell, Records
+from frozen import frozen
 
 from tcsl.data.load import load
 from tcsl.environment import describe_environment
@@ -50,6 +51,8 @@ class Campaign:
         self.splits = load(options.dataset, root=options.root)
         self.records = Records(options, len(self.splits.train))
         hardware = choose(self.records.scoring("default").device)
+        if options.frozen:
+            self.splits = frozen(self.splits, options.net, options.weights, hardware)
         self.feed = Feed.of(self.splits.train, hardware)
         self.tests = Feed.of(self.splits.test, hardware)
         self.judged = Feed.of(self.splits.val_iid, hardware) if self.splits.val_iid is not None else None
@@ -169,12 +172,12 @@ class Campaign:
         """Evaluate a model and write its record."""
         groups = self.splits.train.groups
         evaluation = evaluate_predictions(predicted(net, self.tests), self.splits.test, train_groups=groups).as_dict()
-        weights, digest = weights_of(settings.train)
+        weights, digest = self.records.weights
         stages = {}
         for epoch in epochs:
             stages.setdefault(epoch.stage, []).append(epoch)
         record = {
-            "dataset": self.options.dataset,
+            "dataset": self.records.dataset,
             "method": cell.method,
             "seed": cell.seed,
             "ratio": cell.ratio,

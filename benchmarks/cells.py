@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from frozen import name_of
+
 from tcsl.config import resolve
 from tcsl.selection.quota import Ratio, said
 
@@ -41,21 +43,20 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model
         "train.model_selection": model,
         "device.engine": options.engine,
         "device.precision": options.precision,
-        "train.pretrained": not options.weights,
-        "train.weights": options.weights,
     }
-    if options.net:
-        overrides["train.net"] = options.net
+    if options.frozen:
+        overrides |= {"train.net": "linear", "train.pretrained": False}
+    else:
+        overrides |= {"train.pretrained": not options.weights, "train.weights": options.weights}
+        overrides |= {"train.net": options.net} if options.net else {}
     if options.epochs and schedule:
         overrides["train.epochs"] = options.epochs
     return resolve(profile=scores, dataset=options.dataset, overrides=overrides)
 
 
-def weights_of(train):
+def weights_of(path):
     """Return the name of the initial weights, and where they are a file its digest: a name may be of several files."""
-    if not train.weights:
-        return "torchvision, ImageNet-1K", None
-    return Path(train.weights).name, _digest(train.weights)
+    return (Path(path).name, _digest(path)) if path else ("torchvision, ImageNet-1K", None)
 
 
 @cache
@@ -71,6 +72,8 @@ class Records:
         self.options, self.n = options, n
         self.folder = Path(options.records)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.dataset = f"{options.dataset}_{name_of(options.net)}" if options.frozen else options.dataset
+        self.weights = weights_of(options.weights)
         # The scores may come from the full schedule where only the final training is shortened.
         self.scored_with = self.scoring("default").train.epochs
         self.models = ("average", "last") if options.model == "both" else (options.model,)
@@ -86,7 +89,7 @@ class Records:
 
     def of_scores(self, name, seed):
         """Return the file of scores, and the record of the f_c that comes with them."""
-        schedule = f"{self.options.dataset}-T{self.scored_with}-{self.options.augment}"
+        schedule = f"{self.dataset}-T{self.scored_with}-{self.options.augment}"
         return (
             self.folder / f"{schedule}-scores-{name}-s{seed}.npz",
             self.folder / f"{schedule}-core-{name}-s{seed}.json",
@@ -98,7 +101,7 @@ class Records:
         settings = settings_of(
             self.options, scored or "default", cell.seed, cell.ratio or 0.1, changed=changed, model=cell.model
         )
-        schedule = f"{self.options.dataset}-T{settings.train.epochs}-{self.options.augment}"
+        schedule = f"{self.dataset}-T{settings.train.epochs}-{self.options.augment}"
         schedule += "-average" * (cell.model == "average")
         schedule += "-float32" * (self.options.precision == "float32")
         kept = "" if cell.ratio is None else f"-r{said(cell.ratio)}"
@@ -127,7 +130,7 @@ class Records:
         if not path.exists():
             return True
         record = json.loads(path.read_text())
-        name, digest = weights_of(settings.train)
+        name, digest = self.weights
         pairs = {"weights": (record["weights"], name), "their sha256": (record.get("weights_sha256", digest), digest)}
         for part in ("train", "select") if scored else ("train",):
             now = getattr(settings, part).model_dump()

@@ -6,9 +6,9 @@ A cell is a method, a ratio and a seed; its record is a JSON file in docs/result
 command, the commit and the hardware. Scores are kept beside the records (as .npz), so that other ratios and rules can
 use them. With --minutes the campaign stops before cells that would not fit; the same command goes on. With --jobs
 several seeds of a cell train in turns on one GPU; with --model both one training has two records, of the last epoch and
-of the averaged weights. Methods: core (f_c itself), cb_erm, rgbal, random, tcsl_cs in the profiles default, fast and
-paper, and with one setting of the default changed (cells.py). gb_erm and tcsl_cs_true are told the groups: they say
-what the data and the backbone allow.
+of the averaged weights; with --frozen only a linear head is trained, on features of the net. Methods: core (f_c
+itself), cb_erm, rgbal, random, tcsl_cs in the profiles default, fast and paper, and with one setting of the default
+changed (cells.py). gb_erm and tcsl_cs_true are told the groups: they say what the data and the backbone allow.
 """
 
 import argparse
@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--weights", default="")
     parser.add_argument("--net", default="")
+    parser.add_argument("--frozen", action="store_true", help="train a linear head alone, on features of --net")
     parser.add_argument("--epochs", type=int, default=0, help="T; the paper's by default")
     parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
@@ -46,6 +47,8 @@ def main():
     options = parser.parse_args()
     if options.model != "last" and options.precision == "float32":
         parser.error(f"--model {options.model} and --precision float32 have no name together: choose one")
+    if options.frozen and not (options.net and options.weights):
+        parser.error("--frozen needs the net that the features are of, and its weights: --net and --weights")
     if "auto" in options.ratios and (others := {"random", "rgbal"} & set(options.methods)):
         parser.error(f"--ratios auto is for TCSL-CS: name --methods without {', '.join(sorted(others))}")
     started = time.monotonic()
