@@ -289,6 +289,24 @@ def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):
     assert tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True).model
 
 
+def test_a_class_that_a_coreset_lost_is_named_by_every_method_and_in_the_result(tmp_path):
+    X, y, _ = shortcut_rows()
+    names = np.array(["land", "sea"])[y].astype(object)
+    names[:3] = "rare"
+    few = QUICK | {"select.fill": "class", "train.epochs": 10}
+    with pytest.warns(TcslWarning) as caught:
+        run = tcsl.debias(
+            (X, names), 0.03, settings=few, methods=["random", "tcsl_cs"], out=tmp_path / "run", page=False
+        )
+    said = [str(warning.message) for warning in caught if "no sample" in str(warning.message)]
+    assert [message.partition(":")[0] for message in said] == [
+        "the coreset of random has no sample of class rare",
+        "the coreset has no sample of class rare",
+    ]
+    assert run.result["coresets"]["tcsl_cs"]["lost"] == ["rare"]
+    assert "Take care: nothing is kept of class rare: its model cannot predict that" in repr(run)
+
+
 def test_csl_is_the_mean_loss_of_plain_training():
     X, y, attribute = shortcut_rows()
     found = tcsl.csl((X, y), settings=QUICK)

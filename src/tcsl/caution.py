@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tcsl.selection.quota import auto_size
@@ -21,7 +21,8 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     found : the data's samples, `n`, and how many of them are in G_high, `g_high`
-    coreset : the same of its samples, and the classes that `one_sided_classes` finds, `one_sided`, by their names
+    coreset : the same of its samples, and by their names the classes that it has none of, `lost`, and those that
+        `one_sided_classes` finds, `one_sided`
 
     >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61})
     ''
@@ -29,6 +30,8 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     'the larger part stands apart: no shortcut was told apart, and the coreset is of no use'
     >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61, "one_sided": ["landbird"]})[:49]
     'all that is kept of class landbird is of G_high; '
+    >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61, "lost": ["owl", "gull"]})[:41]
+    'nothing is kept of class owl, gull: its m'
     >>> caution({"n": 540, "g_high": 49}, {"n": 54, "g_high": 49})[:44]
     "49 of the coreset's 54 samples are of G_high"
     >>> caution({"n": 540, "g_high": 49}, {"n": 54, "g_high": 27})
@@ -44,15 +47,20 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     kept, held = coreset["n"], coreset["g_high"]
     larger = "a larger ratio" + ", or --ratio auto," * bool(g_high and auto_size(g_high, found["n"]) > kept)
     fear = "a model trained on it may learn the reverse of the easy rule"
-    if one_sided := coreset.get("one_sided"):  # runs of before do not tell
-        named = ", ".join(shortened(printable(str(name)), 40) for name in one_sided[:_NAMED])
-        others = " and others" * (len(one_sided) > _NAMED)
-        return f"all that is kept of class {named}{others} is of G_high; {fear} there; a larger ratio keeps more"
+    if lost := coreset.get("lost"):  # runs of before do not tell; nor of the next
+        return f"nothing is kept of class {_listed(lost)}: its model cannot predict that; a larger ratio keeps some"
+    if one_sided := coreset.get("one_sided"):
+        return f"all that is kept of class {_listed(one_sided)} is of G_high; {fear} there; a larger ratio keeps more"
     if held > _MOST * kept:
         return f"{held:,} of the coreset's {kept:,} samples are of G_high, and {fear}; {larger} keeps others, too"
     if held < g_high:
         return f"the coreset has places for {held:,} of the {g_high:,} in G_high; {larger} keeps more of them"
     return ""
+
+
+def _listed(classes: Sequence[Any]) -> str:
+    named = ", ".join(shortened(printable(str(name)), 40) for name in classes[:_NAMED])
+    return named + " and others" * (len(classes) > _NAMED)
 
 
 def one_sided_classes(labels: AnyArray, kept: AnyArray, g_high: BoolArray) -> list[Any]:

@@ -33,6 +33,7 @@ from tcsl.pipeline import Job, biased_stage, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores, save_predictions
+from tcsl.selection.classes import lost_classes
 from tcsl.selection.quota import check_quota
 from tcsl.statistics import log_odds
 from tcsl.training.augment import check_inputs
@@ -525,6 +526,7 @@ def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[st
         "n": len(coreset),
         "g_high": int(coreset.g_high.sum()),
         "class_counts": np.bincount(coreset.labels, minlength=data.num_classes).tolist(),
+        "lost": [data.class_names[k] for k in lost_classes(data.numpy_labels, coreset.indices)],
         "one_sided": [
             data.class_names[k] for k in one_sided_classes(data.numpy_labels, coreset.labels, coreset.g_high)
         ],

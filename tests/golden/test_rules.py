@@ -5,6 +5,7 @@ import pytest
 
 from tcsl.errors import InputError, TcslWarning
 from tcsl.selection.classes import samples_by_class
+from tcsl.selection.coreset import select
 from tcsl.selection.d2 import forward_messages, neighbour_graph, select_d2, take_greedily
 from tcsl.selection.neighbours import nearest_neighbours
 from tcsl.selection.rules import divide_among_strata, drop_hardest, select_bot, select_ccs, select_hist, select_top
@@ -42,10 +43,10 @@ def test_by_class_each_class_gets_its_share():
 def test_a_lost_class_is_named_with_what_to_do_and_the_line_that_asked():
     scores, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 0, 5, 5])
     with pytest.warns(TcslWarning, match=r"no sample of class 5.*by_class=True") as caught:
-        select_bot(scores, labels, ratio=0.5)
+        select(scores, labels, rule="bot", ratio=0.5)
     assert caught[0].filename == __file__
     with pytest.warns(TcslWarning, match="no sample of class 0") as caught:
-        select_d2(scores, scores[:, None], labels, ratio=0.125, beta=0)
+        select(scores, labels, rule="d2", embedding=scores[:, None], ratio=0.125, beta=0)
     assert caught[0].filename == __file__
 
 

@@ -10,7 +10,9 @@ from sklearn.cluster import KMeans
 
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
+from tcsl.scores import Scores
 from tcsl.selection.baselines import select_random, select_rgbal
+from tcsl.selection.coreset import select
 from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
 from tcsl.selection.quota import check_quota, level, quota, shares
 from tcsl.selection.tcsl_cs import identify, select_coreset, select_tcsl_cs, tcsl_s_of
@@ -314,10 +316,13 @@ def test_a_g_high_that_is_the_larger_part_is_said():
 
 
 def test_a_class_that_is_lost_is_named():
-    labels = np.array([0] * 9 + [1])
-    g_high = np.zeros(10, bool)
-    with pytest.warns(TcslWarning, match="no sample of class 1"):
-        select_coreset(g_high, TCSL_S, TCSL_C, labels, SelectSettings(ratio=0.3, tau=0, fill="global"), seed=0)
+    # Three places: 8 and 9, which are G_high, and the lowest TCSL_c.
+    labels, settings = np.array([0] * 7 + [1, 0, 0]), {"select.tau": 0, "select.fill": "global"}
+    with pytest.warns(TcslWarning, match=r"no sample of class 1.*or select.fill=equal"):
+        assert select(TCSL_C, labels, rule="tcsl_cs", curves=CURVES, ratio=0.3, settings=settings).indices[0] == 0
+    scores = Scores(np.arange(10), labels, TCSL_S, TCSL_C, np.zeros(10, bool), CURVES, {"class_names": ["sea", "land"]})
+    with pytest.warns(TcslWarning, match="no sample of class land:"):
+        select(scores, ratio=0.3, settings=settings)
 
 
 def test_a_class_with_one_sample_is_kept_or_named():

@@ -159,6 +159,10 @@ class _Asked(NamedTuple):
             raise InputError(f"{place} is the table itself, which the coreset would replace; choose another --out")
         return place
 
+    def facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a run's facts about its scores, with the class names only where it is its labels that are read."""
+        return {**facts, "class_names": list(self.class_names(facts))}
+
     def class_names(self, facts: Mapping[str, Any]) -> Sequence[str]:
         """Return what the labels of a run's scores are called, where it is those that are read."""
         return facts.get("class_names", ()) if self.label in (None, "label") else ()
@@ -190,7 +194,7 @@ def _by_curves(asked: _Asked, **wanted: Any) -> _Chosen:
         minority = found.minority
         assert found.curves is not None  # of tcsl_cs, both are read
         assert found.scores is not None
-        scores = scores_of(found.curves, found.scores, found.labels, ids=found.ids, facts=found.facts)
+        scores = scores_of(found.curves, found.scores, found.labels, ids=found.ids, facts=asked.facts(found.facts))
     settings = settings_like(scores, **wanted)
     place = asked.place(f"coreset-{said(settings.select.ratio)}.parquet")
     coreset = coreset_from_scores(scores, settings, minority=minority)
@@ -230,6 +234,7 @@ def _by_score(
         embedding=None if embedding is None else load_embedding(embedding, len(found.labels), ids=found.ids),
         minority=found.minority,
         ids=found.ids,
+        class_names=asked.class_names(found.facts),
         facts={
             "table": asked.path.name,
             "score": asked.score,

@@ -16,6 +16,7 @@ from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, Need, train_final
 from tcsl.registry import METHODS
 from tcsl.scores import Coreset, Scores
+from tcsl.selection.classes import warn_of_lost_classes
 from tcsl.selection.quota import check_quota, number
 from tcsl.training.features import last_linear
 from tcsl.types import IntArray
@@ -174,9 +175,10 @@ def check_features(job: Job, net: nn.Module) -> None:
     embed(net, job.feed.subset(np.arange(2)))
 
 
-def train_on(job: Job, name: str, indices: IntArray) -> Outcome:
-    """Train on the coreset that a rule of this name chose, without G_high."""
+def train_on(job: Job, name: str, indices: IntArray, *, advice: str = "use a larger ratio") -> Outcome:
+    """Train on the coreset that a rule of this name chose, without G_high; `advice` is for classes that it left out."""
     data, settings = job.data, job.settings
+    warn_of_lost_classes(data.numpy_labels, indices, advice=advice, names=data.class_names, of=f"the coreset of {name}")
     facts = {"rule": name, "fingerprint": data.fingerprint, "ratio": settings.select.ratio, "seed": settings.seed}
     none = np.zeros(len(indices), np.bool_)
     coreset = Coreset(indices, data.ids[indices], data.numpy_labels[indices], none, facts)

@@ -15,7 +15,7 @@ from tcsl.methods.options import options_of
 from tcsl.methods.sources import SCORE_TAKES, ScoreName, Wanted, check_embedding, embedding_of, score_of, stages_of
 from tcsl.pipeline import Job, final_stage
 from tcsl.seeds import generator
-from tcsl.selection.by_rule import TAKES, RuleOptions, check_sizes, select_by_rule
+from tcsl.selection.by_rule import TAKES, RuleOptions, advice_on_classes, check_sizes, select_by_rule
 from tcsl.selection.quota import number
 from tcsl.types import IntArray
 
@@ -88,7 +88,8 @@ def coreset_baseline(
 
     def run(job: Job) -> Outcome:
         options, wanted = choices(job.settings)
-        return train_on(job, name, _select(job, options, wanted))
+        advice = advice_on_classes(options.rule, options)
+        return train_on(job, name, _select(job, options, wanted), advice=advice)
 
     def check(job: Job, net: nn.Module) -> None:
         check_number(job, net)

@@ -12,7 +12,7 @@ from tcsl.config import Section, validated
 from tcsl.errors import InputError
 from tcsl.registry import unknown
 from tcsl.selection.baselines import select_random, select_rgbal
-from tcsl.selection.classes import samples_by_class, warn_of_lost_classes
+from tcsl.selection.classes import samples_by_class
 from tcsl.selection.d2 import select_d2
 from tcsl.selection.neighbours import Metric
 from tcsl.selection.quota import quota, shares
@@ -74,6 +74,17 @@ def rule_options(given: Mapping[str, Any]) -> RuleOptions:
     tcsl.errors.InputError: k = 0: input should be greater than or equal to 1
     """
     return validated(RuleOptions, given, "")
+
+
+def advice_on_classes(rule: str, options: RuleOptions) -> str:
+    """Return what to do where a rule has left a class out.
+
+    >>> advice_on_classes("d2", RuleOptions()), advice_on_classes("random", RuleOptions())
+    ('use a larger ratio, a smaller beta, or by_class=True', 'use a larger ratio')
+    """
+    cures = ["use a larger ratio", *["a smaller beta"] * ("beta" in TAKES[rule])]
+    cures += ["or by_class=True"] * ("by_class" in TAKES[rule] and not options.by_class)
+    return ", ".join(cures)
 
 
 def check_sizes(rule: Rule, labels: AnyArray, *, ratio: float, options: RuleOptions) -> None:
@@ -164,7 +175,6 @@ def select_by_rule(
         else:
             told = checked_minority(minority, len(labels))
             chosen = select_rgbal(told, ratio=ratio, rng=rng, balance=labels if options.by_class else None)
-        warn_of_lost_classes(labels, chosen, advice="use a larger ratio")
         return chosen
     if scores is None:
         raise InputError(f"the rule {rule} needs a score of every sample; random and rgbal need none")

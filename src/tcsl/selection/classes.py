@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +35,38 @@ def class_codes(labels: AnyArray) -> IntArray:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def warn_of_lost_classes(labels: AnyArray, chosen: IntArray, *, advice: str, stacklevel: int = 3) -> None:
-    """Warn by name of classes without a sample among the chosen; `advice` is what to do about it.
+def lost_classes(labels: AnyArray, chosen: IntArray) -> list[Any]:
+    """Return the classes without a sample among the chosen.
 
-    `stacklevel` names the line to blame, as in `warnings.warn`: 3 is the caller of the function that calls this one.
+    >>> lost_classes(np.array([7, 0, 7, 3]), np.array([0, 1]))
+    [3]
     """
-    lost = np.setdiff1d(labels, labels[chosen])
-    if len(lost):
+    lost: list[Any] = np.setdiff1d(labels, labels[chosen]).tolist()
+    return lost
+
+
+def warn_of_lost_classes(
+    labels: AnyArray,
+    chosen: IntArray,
+    *,
+    advice: str,
+    names: Sequence[str] = (),
+    of: str = "the coreset",
+    stacklevel: int = 3,
+) -> None:
+    """Warn by name of classes without a sample among the chosen.
+
+    Parameters
+    ----------
+    advice : what to do about it
+    names : of the classes, where the labels are their numbers
+    of : what lacks them
+    stacklevel : the line to blame, as in `warnings.warn`: 3 is the caller of the function that calls this one
+    """
+    if lost := lost_classes(labels, chosen):
+        called = ", ".join(str(names[label]) if len(names) else str(label) for label in lost)
         warnings.warn(
-            f"the coreset has no sample of class {', '.join(map(str, lost))}: a model trained on it cannot predict "
-            f"them; {advice}",
+            f"{of} has no sample of class {called}: a model trained on it cannot predict them; {advice}",
             TcslWarning,
             stacklevel=stacklevel,
         )

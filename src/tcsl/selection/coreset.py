@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,16 @@ from tcsl.data.labels import read_labels
 from tcsl.errors import InputError
 from tcsl.scores import Coreset, Scores, digest
 from tcsl.seeds import generator
-from tcsl.selection.by_rule import TAKES, Rule, check_given, checked_minority, rule_options, select_by_rule
+from tcsl.selection.by_rule import (
+    TAKES,
+    Rule,
+    advice_on_classes,
+    check_given,
+    checked_minority,
+    rule_options,
+    select_by_rule,
+)
+from tcsl.selection.classes import warn_of_lost_classes
 from tcsl.selection.neighbours import Metric
 from tcsl.selection.quota import Ratio, number
 from tcsl.selection.rules import checked_scores, usual_drop
@@ -157,6 +166,7 @@ def coreset_by_rule(
     embedding: AnyArray | None = None,
     minority: AnyArray | None = None,
     ids: AnyArray | None = None,
+    class_names: Sequence[str] = (),
     facts: Mapping[str, Any] | None = None,
 ) -> Coreset:
     """Run a rule other than Algorithm 2 on arrays.
@@ -165,6 +175,7 @@ def coreset_by_rule(
     ----------
     options : those of RuleOptions that are not to have their own values
     ids : (n,) by default 0 .. n - 1
+    class_names : where the labels are the classes' numbers
     facts : more provenance
     """
     if seed < 0:
@@ -181,6 +192,7 @@ def coreset_by_rule(
         embedding=embedding,
         minority=minority,
     )
+    warn_of_lost_classes(labels, indices, advice=advice_on_classes(rule, chosen), names=class_names, stacklevel=4)
     read = {name: value for name, value in chosen.model_dump(mode="json").items() if name in TAKES[rule]}
     if "beta" in read and read["beta"] is None:
         read["beta"] = usual_drop(len(labels), len(indices)) / len(labels)
@@ -237,4 +249,6 @@ def coreset_from_scores(
     if minority is not None:
         facts["minority"] = digest(np.asarray(minority, np.bool_))
     i = picked.indices
+    advice = "use a larger ratio" + ", or select.fill=equal" * (settings.select.fill != "equal")
+    warn_of_lost_classes(scores.labels, i, advice=advice, names=scores.facts.get("class_names", ()))
     return Coreset(i, scores.ids[i], scores.labels[i], picked.g_high[i], facts)

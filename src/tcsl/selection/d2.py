@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tcsl.errors import InputError
-from tcsl.selection.classes import samples_by_class, warn_of_lost_classes
+from tcsl.selection.classes import samples_by_class
 from tcsl.selection.neighbours import Metric, Neighbours, embedding_rows, nearest_neighbours
 from tcsl.selection.quota import quota, shares
 from tcsl.selection.rules import checked_scores, drop_hardest
@@ -108,8 +108,6 @@ def select_d2(
         chosen = np.concatenate([pick(part, int(c)) for part, c in zip(parts.values(), wanted, strict=True) if c])
     else:
         chosen = pick(left, total)
-    advice = "use a larger ratio or a smaller beta" + ("" if by_class else ", or by_class=True")
-    warn_of_lost_classes(labels, chosen, advice=advice)
     return np.sort(chosen)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from tcsl.errors import InputError
-from tcsl.selection.classes import samples_by_class, warn_of_lost_classes
+from tcsl.selection.classes import samples_by_class
 from tcsl.selection.fill import select_bottom, select_histogram
 from tcsl.selection.quota import quota, shares
 from tcsl.types import AnyArray, IntArray
@@ -83,7 +83,7 @@ def select_ccs(
     Parameters
     ----------
     scores : (n,) one a sample; higher is harder
-    labels : (n,) the class of each sample; only to warn of classes that are lost
+    labels : (n,) the class of each sample, which this rule does not look at
     beta : share of the samples to drop, in [0, 1), by default as in `drop_hardest`; the paper tunes it for each ratio
         (0.3 for CIFAR-10 at r = 0.1)
 
@@ -103,7 +103,6 @@ def select_ccs(
     wanted = divide_among_strata(total, sizes)
     parts = np.split(left, np.cumsum(sizes)[:-1])
     chosen = np.concatenate([rng.permutation(part)[:k] for part, k in zip(parts, wanted, strict=True)])
-    warn_of_lost_classes(labels, chosen, advice="use a larger ratio, or a smaller beta")
     return np.sort(chosen)
 
 
@@ -190,8 +189,6 @@ def _select(scores: AnyArray, labels: IntArray, ratio: float, by_class: bool, pi
         chosen = np.concatenate([part[pick(scores[part], int(k))] for part, k in zip(parts, wanted, strict=True) if k])
     else:
         chosen = pick(scores, total)
-    advice = "use a larger ratio" if by_class else "use a larger ratio, or by_class=True"
-    warn_of_lost_classes(labels, chosen, advice=advice, stacklevel=4)
     return np.sort(chosen)
 
 

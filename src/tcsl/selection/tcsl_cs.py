@@ -11,7 +11,7 @@ import numpy as np
 from tcsl.config import SelectSettings
 from tcsl.errors import InputError, TcslWarning
 from tcsl.seeds import generator
-from tcsl.selection.classes import class_codes, samples_by_class, warn_of_lost_classes
+from tcsl.selection.classes import class_codes, samples_by_class
 from tcsl.selection.fill import select_bottom, select_histogram, select_weighted
 from tcsl.selection.quota import auto_size, check_quota, exactly, level, quota, shares
 from tcsl.selection.wkmeans import wkmeans
@@ -116,9 +116,7 @@ def select_coreset(
         most = max(math.ceil(exactly(settings.high_share, count)), count - len(low))
         rare = min(len(high), most)
         chosen += [of_high(high, rare), of_low(low, count - rare)]
-    kept = np.sort(np.concatenate(chosen))
-    warn_of_lost_classes(labels, kept, advice="use a larger ratio" + ", or fill='equal'" * (settings.fill != "equal"))
-    return kept
+    return np.sort(np.concatenate(chosen))
 
 
 def select_tcsl_cs(
