@@ -44,6 +44,8 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model
         "device.engine": options.engine,
         "device.precision": options.precision,
     }
+    if options.lr:
+        overrides["train.lr"] = options.lr
     if options.frozen:
         overrides |= {"train.net": "linear", "train.pretrained": False}
     else:
@@ -72,7 +74,9 @@ class Records:
         self.options, self.n = options, n
         self.folder = Path(options.records)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.dataset = f"{options.dataset}_{name_of(options.net)}" if options.frozen else options.dataset
+        self.dataset = options.dataset  # what is not the paper's has names, and tables, of its own
+        self.dataset += f"_{name_of(options.net)}" if options.frozen else ""
+        self.dataset += f"_lr{options.lr:g}" if options.lr else ""
         self.weights = weights_of(options.weights)
         # The scores may come from the full schedule where only the final training is shortened.
         self.scored_with = self.scoring("default").train.epochs

@@ -32,6 +32,7 @@ def main():
     parser.add_argument("--weights", default="")
     parser.add_argument("--net", default="")
     parser.add_argument("--frozen", action="store_true", help="train a linear head alone, on features of --net")
+    parser.add_argument("--lr", type=float, default=0.0, help="the paper's by default")
     parser.add_argument("--epochs", type=int, default=0, help="T; the paper's by default")
     parser.add_argument("--full-scores", action="store_true", help="scores from the paper's T, whatever --epochs is")
     parser.add_argument("--augment", default="none")
