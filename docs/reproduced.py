@@ -123,7 +123,7 @@ def _campaign(dataset, key, cells):
                 "G_high: recall / precision": " / ".join(
                     plain([f[part] for f in found]) for part in ("recall", "precision") if found
                 ),
-                "minority kept": plain([_minority_kept(r) for r in records if r["coreset"]]),
+                "minority kept": plain([minority_kept(r) for r in records if r["coreset"]]),
                 "seconds": " + ".join(_seconds(dataset, key, records)),
                 "seeds": ", ".join(str(r["seed"]) for r in records),
                 "the paper: WGA (average)": "" if paper is None else f"{paper[0]:.2f} ({paper[1]:.2f})",
@@ -146,7 +146,7 @@ def _ratio(ratio, records):
     return "" if ratio is None else said(ratio)
 
 
-def _minority_kept(record):
+def minority_kept(record):
     return record["coreset"]["minority"] / record["coreset"]["of"]
 
 
@@ -207,7 +207,7 @@ LEVELS = (  # what a coreset or its model must have, in %
     ("cmnist", "average", "tcsl_cs", "plain average", 91.76),
 )
 READ = {
-    "minority in the coreset": _minority_kept,
+    "minority in the coreset": minority_kept,
     "WGA": lambda record: record["wga"],
     "plain average": lambda record: record["evaluation"]["average"],
     "weighted average": lambda record: record["evaluation"]["weighted_average"],
