@@ -10,6 +10,7 @@ import numpy as np
 from cells import Cell, Records
 from frozen import frozen
 
+from tcsl.config import DeviceSettings
 from tcsl.data.load import load
 from tcsl.environment import describe_environment
 from tcsl.evaluation import balanced_by_bias, evaluate_predictions, identification
@@ -51,8 +52,8 @@ class Campaign:
         self.splits = load(options.dataset, root=options.root)
         self.records = Records(options, len(self.splits.train))
         hardware = choose(self.records.scoring("default").device)
-        if options.frozen:
-            self.splits = frozen(self.splits, options.net, options.weights, hardware)
+        if options.frozen:  # whatever precision the final models are to have, the features are the same
+            self.splits = frozen(self.splits, options.net, options.weights, choose(DeviceSettings()))
         self.feed = Feed.of(self.splits.train, hardware)
         self.tests = Feed.of(self.splits.test, hardware)
         self.judged = Feed.of(self.splits.val_iid, hardware) if self.splits.val_iid is not None else None

@@ -25,7 +25,7 @@ def memory_rows(options):
         before = torch.cuda.memory_allocated()
         allocated = []
         watch = partial(lambda seen, epoch: seen.append(torch.cuda.memory_allocated()), allocated)
-        epochs_of(feed, "small_cnn", 128, stage=stage, engine="plain", epochs=epochs, watch=watch)
+        epochs_of(feed, "small_cnn", 128, stage=stage, epochs=epochs, watch=watch)
         kept[stage] = (allocated[-1] - before) / 4
     return [
         {"what": "images, as bytes: copies on the GPU", "measured": copies, "analysis": 1.0},

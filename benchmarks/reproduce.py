@@ -20,6 +20,7 @@ from campaign import Campaign
 from cells import METHODS, USUAL, WITHOUT_RATIO, Cell
 from common import RESULTS
 
+from tcsl.config import DeviceSettings
 from tcsl.selection.quota import read_ratio
 from tcsl.training.device import settled
 from tcsl.training.turns import in_turns
@@ -52,6 +53,12 @@ def main():
         parser.error("--frozen needs the net that the features are of, and its weights: --net and --weights")
     if "auto" in options.ratios and (others := {"random", "rgbal"} & set(options.methods)):
         parser.error(f"--ratios auto is for TCSL-CS: name --methods without {', '.join(sorted(others))}")
+    with settled(DeviceSettings()):
+        run(options)
+
+
+def run(options):
+    """Run the cells whose records are missing."""
     started = time.monotonic()
     campaign = Campaign(options)
     together = [  # cells that train in turns
@@ -61,16 +68,15 @@ def main():
         for ratio in ([None] if method in WITHOUT_RATIO else options.ratios)
     ]
     longest = 0.0
-    with settled(campaign.records.scoring("default").device):
-        for cells in together:
-            todo = [cell for cell in cells if campaign.records.missing(cell)]
-            begun = time.monotonic()
-            if todo and begun + longest - started > 60 * options.minutes:
-                print(f"stopped before {campaign.records.named(todo[0])}: the minutes are used up")
-                return
-            campaign.in_turns = max(1, len(todo))
-            in_turns([partial(campaign.run, cell) for cell in todo])
-            longest = max(longest, time.monotonic() - begun)
+    for cells in together:
+        todo = [cell for cell in cells if campaign.records.missing(cell)]
+        begun = time.monotonic()
+        if todo and begun + longest - started > 60 * options.minutes:
+            print(f"stopped before {campaign.records.named(todo[0])}: the minutes are used up")
+            return
+        campaign.in_turns = max(1, len(todo))
+        in_turns([partial(campaign.run, cell) for cell in todo])
+        longest = max(longest, time.monotonic() - begun)
 
 
 if __name__ == "__main__":
