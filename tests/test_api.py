@@ -271,6 +271,31 @@ def test_a_finished_run_needs_the_weights_no_more_that_it_started_from(tmp_path)
         tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "other", page=False)
 
 
+def test_a_finished_run_works_nothing_out_again(tmp_path):
+    X, y, _ = shortcut_rows()
+    start = {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+    # These two start from more than a stored net: features of the weights, and a probe.
+    start |= QUICK | {"method.coreset.score": "selfsup", "method.coreset.embedding": "net"}
+    given = {"settings": start, "methods": ["coreset", "ula"], "out": tmp_path / "run", "page": False}
+    made = tcsl.debias((X, y), 0.5, **given)
+    (tmp_path / "start.pth").unlink()
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    assert all(torch.equal(again.models[name](inputs), made.models[name](inputs)) for name in ("coreset", "ula"))
+
+
+def test_a_model_that_a_finished_run_lost_is_made_again(tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"settings": QUICK, "methods": ["cb_erm", "ula"], "out": tmp_path / "run", "page": False}
+    made = tcsl.debias((X, y), 0.5, **given)
+    (tmp_path / "run" / "checkpoints" / "cb_erm.safetensors").unlink()
+    told = []
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=told.append)
+    assert {epoch.stage for epoch in told} == {"cb_erm"}
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    assert torch.equal(again.models["cb_erm"](inputs), made.models["cb_erm"](inputs))
+
+
 def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):
     X, y, _ = shortcut_rows()
     start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}

@@ -321,3 +321,22 @@ def test_published_nets_keep_their_own_normalisation():
     assert found.tolist() == pytest.approx([(1 - m) / s for m, s in zip(mean, std, strict=True)], rel=1e-4)
     grey = as_dataset((np.zeros((4, 1, 8, 8), np.uint8), [0, 1, 0, 1]))
     assert _published_normalise(nn.Identity(), grey)(grey.inputs)[0, 0, 0, 0].item() == pytest.approx(-0.449 / 0.226)
+
+
+def test_a_published_net_to_load_a_trained_one_into_has_the_same_layers(monkeypatch, tmp_path):
+    """GoogLeNet has other layers with published weights than without; ours lie where a download would."""
+    from torchvision import models
+
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+    url = models.GoogLeNet_Weights.DEFAULT.url
+    torch.save(
+        models.googlenet(weights=None, aux_logits=True, init_weights=False).state_dict(),
+        tmp_path / "hub" / "checkpoints" / url.rpartition("/")[2],
+    )
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    photos = as_dataset((np.zeros((4, 3, 64, 64), np.uint8), [0, 1, 0, 1]))
+    trained, empty = (
+        build_net("torchvision:googlenet", photos, seed=0, pretrained=True, start=start) for start in (True, False)
+    )
+    assert str(empty) == str(trained)
+    empty.load_state_dict(trained.state_dict())

@@ -180,12 +180,16 @@ def run_methods(
         folder = job.folder
         assert folder is not None
         whole = replace(job, judge=judge_of(job, judged))
-        outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
-        models = {name: outcome.net for name, outcome in outcomes.items()}
-        if folder.done:
+        if folder.done:  # what a method started from may be gone: only a model that is gone, too, is made again
+            models = {
+                name: load_final(job, name) if folder.has_stage(name) else run_method(method, whole).net
+                for name, method in methods.items()
+            }
             if page:
                 _end_with_page(job)
             return Run(path, folder.result(), models)
+        outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
+        models = {name: outcome.net for name, outcome in outcomes.items()}
         evaluations, verdict = _evaluated(job, models, test_set)
         result = {
             "schema": SCHEMA,
@@ -269,7 +273,8 @@ def opened_job(
     Parameters
     ----------
     work : what is done with the data; a folder in which something else was done is refused
-    methods : which must be able to work with the data and the net, or nothing is made
+    methods : which must be able to work with the data and the net, or nothing is made; where the folder is finished,
+        they have
     loggers : names of tools; they are sent the result when the job is let go, so that it has all its files by then
     """
     if loggers and path is None:
@@ -286,7 +291,8 @@ def opened_job(
     with settled(settings.device), ExitStack() as stack:
         feed = Feed.of(train_set, hardware, how=settings.device.feed)
         job = Job(feed, settings, net if net is not None else settings.train.net, report=tell, val=val_set)
-        _check_net(job, methods, start=path is None or not RunFolder(path).done)
+        if path is None or not RunFolder(path).done:
+            _check_net(job, methods)
         if path is not None:
             facts = {**work, **_data_facts(train_set), **_start_facts(settings)}
             environment = describe_environment() | feed.facts()
@@ -318,12 +324,9 @@ def _warn_of_another_device(folder: RunFolder, feed: Feed) -> None:
         )
 
 
-def _check_net(job: Job, methods: Collection[Method], *, start: bool) -> None:
-    """Build a net, which says where it does not fit the data, and ask the methods; it is let go afterwards.
-
-    `start` is whether it is to be what training starts from: of a finished run that is not needed any more.
-    """
-    net = job.feed.hardware.place(job.fresh_net("final", start=start))
+def _check_net(job: Job, methods: Collection[Method]) -> None:
+    """Build a net, which says where it does not fit the data, and ask the methods; it is let go afterwards."""
+    net = job.feed.hardware.place(job.fresh_net("final"))
     for method in methods:
         check_method(method, job, net)
 

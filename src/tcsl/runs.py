@@ -154,22 +154,27 @@ class RunFolder:
         """Write a finished stage; its last epoch's checkpoint is not needed any more."""
         from tcsl.training.checkpoint import save_tensors
 
-        save_tensors(self.path / "checkpoints" / f"{stage}.safetensors", tensors, schema=SCHEMA, stage=stage)
+        save_tensors(self._stage_path(stage), tensors, schema=SCHEMA, stage=stage)
         self.checkpoint(stage).remove()
+
+    def _stage_path(self, stage: str) -> Path:
+        return self.path / "checkpoints" / f"{stage}.safetensors"
+
+    def has_stage(self, stage: str) -> bool:
+        """Tell whether a stage is finished and its file there."""
+        return self._stage_path(stage).exists()
 
     def load_stage(self, stage: str) -> dict[str, Tensor] | None:
         """Return a finished stage, or None."""
         from tcsl.training.checkpoint import load_tensors
 
-        path = self.path / "checkpoints" / f"{stage}.safetensors"
-        return load_tensors(path)[0] if path.exists() else None
+        return load_tensors(self._stage_path(stage))[0] if self.has_stage(stage) else None
 
     def stage_table(self, stage: str, name: str) -> Tensor | None:
         """Return one table of a finished stage, without its net; None where there is none."""
         from tcsl.training.checkpoint import load_tensors
 
-        path = self.path / "checkpoints" / f"{stage}.safetensors"
-        return load_tensors(path, only=name)[0].get(name) if path.exists() else None
+        return load_tensors(self._stage_path(stage), only=name)[0].get(name) if self.has_stage(stage) else None
 
     def report(self, epoch: Epoch) -> None:
         """Append an epoch to metrics.jsonl; what an interrupted run wrote of the same or later epochs goes."""

@@ -139,7 +139,8 @@ def build_net(
         number of classes to a module
     weights : a file of weights to start from, .safetensors or .pth; those of the linear layer that gives the logits are
         used where they fit
-    start : whether `pretrained` or `weights` are loaded; not where a trained model's are next, and these may be gone
+    start : whether `weights` is read; not where a trained model's are next, and the file may be gone. `pretrained`
+        has no such switch: with published weights, libraries make other layers, too
     """
     pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
@@ -151,7 +152,7 @@ def build_net(
             "fresh weights, so give a function that makes it"
         )
     with drawing_from(derive(seed, "weights")):
-        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained and start)
+        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained)
     published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     check_output(model, data)
