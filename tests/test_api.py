@@ -326,7 +326,7 @@ def test_a_class_that_a_coreset_lost_is_named_by_every_method_and_in_the_result(
     said = [str(warning.message) for warning in caught if "no sample" in str(warning.message)]
     assert [message.partition(":")[0] for message in said] == [
         "the coreset of random has no sample of class rare",
-        "the coreset has no sample of class rare",
+        "the coreset of tcsl_cs has no sample of class rare",
     ]
     assert run.result["coresets"]["tcsl_cs"]["lost"] == ["rare"]
     assert "Take care: nothing is kept of class rare: its model cannot predict that" in repr(run)

@@ -211,6 +211,16 @@ def test_a_lost_class_is_named_as_the_table_names_it(tcsl_command, tmp_path):
     assert "no sample of class sea" in tcsl_command(*words)[2]
 
 
+def test_a_class_that_algorithm_2_lost_is_told_with_the_coreset(tcsl_command, tmp_path):
+    path = own_scores(tmp_path / "scores.parquet")
+    high = np.isin(np.arange(N), np.flatnonzero(SPECIES == "land")[:2])
+    pl.read_parquet(path).with_columns(rare=pl.Series(high)).write_parquet(tmp_path / "t.parquet")
+    words = ["select", tmp_path / "t.parquet", "--minority", "rare", "--ratio", 0.05, "--set", "select.fill=global"]
+    _, out, err = tcsl_command(*words, "--set", "select.high_share=1")
+    assert "the coreset has no sample of class 1" in err
+    assert "take care: nothing is kept of class 1: its model cannot predict that; a larger ratio keeps some" in out
+
+
 @pytest.mark.parametrize("kind", [".csv", ".parquet"])
 def test_classes_that_are_numbers_are_in_their_order_in_every_kind_of_table(kind, tcsl_command, tmp_path):
     # "10" comes before "9" in the alphabet; bins by class are drawn class by class.

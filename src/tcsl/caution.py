@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tcsl.selection.classes import lost_classes
 from tcsl.selection.quota import auto_size
 from tcsl.text import printable, shortened
-from tcsl.types import AnyArray, BoolArray
+from tcsl.types import AnyArray, BoolArray, IntArray
 
 _MOST = 0.75  # of a coreset that G_high may be
 _WORSE = 0.05  # of an accuracy
@@ -21,8 +22,7 @@ def caution(found: Mapping[str, Any], coreset: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     found : the data's samples, `n`, and how many of them are in G_high, `g_high`
-    coreset : the same of its samples, and by their names the classes that it has none of, `lost`, and those that
-        `one_sided_classes` finds, `one_sided`
+    coreset : the same of its samples, and what `missed_classes` says of its classes, by their names
 
     >>> caution({"n": 1200, "g_high": 61}, {"n": 240, "g_high": 61})
     ''
@@ -77,6 +77,21 @@ def one_sided_classes(labels: AnyArray, kept: AnyArray, g_high: BoolArray) -> li
     """
     there, held, high = (Counter(part.tolist()) for part in (labels, kept, kept[g_high]))
     return [label for label in sorted(held) if high[label] == held[label] < there[label]]
+
+
+def missed_classes(labels: AnyArray, chosen: IntArray, g_high: BoolArray) -> dict[str, list[Any]]:
+    """Return the classes that a coreset has none of, `lost`, and those of which it has G_high alone, `one_sided`.
+
+    Parameters
+    ----------
+    labels : (n,) of the data
+    chosen, g_high : (m,) positions of the coreset's samples, and which of them are in G_high
+
+    >>> import numpy as np
+    >>> missed_classes(np.array([0, 0, 1, 1, 2]), np.array([0, 3]), np.array([False, True]))
+    {'lost': [2], 'one_sided': [1]}
+    """
+    return {"lost": lost_classes(labels, chosen), "one_sided": one_sided_classes(labels, labels[chosen], g_high)}
 
 
 def worse(methods: Mapping[str, Mapping[str, Any]]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tcsl.caution import one_sided_classes
+from tcsl.caution import missed_classes
 from tcsl.config import DeviceSettings, Settings, flat
 from tcsl.data.columns import parse_columns
 from tcsl.data.convert import Data, as_dataset
@@ -33,7 +33,6 @@ from tcsl.pipeline import Job, biased_stage, load_final
 from tcsl.registry import METHODS
 from tcsl.runs import RunFolder
 from tcsl.scores import SCHEMA, Coreset, Scores, save_predictions
-from tcsl.selection.classes import lost_classes
 from tcsl.selection.quota import check_quota
 from tcsl.statistics import log_odds
 from tcsl.training.augment import check_inputs
@@ -529,11 +528,9 @@ def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[st
         "n": len(coreset),
         "g_high": int(coreset.g_high.sum()),
         "class_counts": np.bincount(coreset.labels, minlength=data.num_classes).tolist(),
-        "lost": [data.class_names[k] for k in lost_classes(data.numpy_labels, coreset.indices)],
-        "one_sided": [
-            data.class_names[k] for k in one_sided_classes(data.numpy_labels, coreset.labels, coreset.g_high)
-        ],
     }
+    for what, classes in missed_classes(data.numpy_labels, coreset.indices, coreset.g_high).items():
+        facts[what] = [data.class_names[k] for k in classes]
     if data.groups is not None:
         facts["minority"] = int(data.groups.minority[coreset.indices].sum())
     if outcome.scores is not None:

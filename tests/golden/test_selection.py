@@ -318,8 +318,9 @@ def test_a_g_high_that_is_the_larger_part_is_said():
 def test_a_class_that_is_lost_is_named():
     # Three places: 8 and 9, which are G_high, and the lowest TCSL_c.
     labels, settings = np.array([0] * 7 + [1, 0, 0]), {"select.tau": 0, "select.fill": "global"}
-    with pytest.warns(TcslWarning, match=r"no sample of class 1.*or select.fill=equal"):
+    with pytest.warns(TcslWarning, match=r"no sample of class 1.*or select.fill=equal") as caught:
         assert select(TCSL_C, labels, rule="tcsl_cs", curves=CURVES, ratio=0.3, settings=settings).indices[0] == 0
+    assert caught[0].filename == __file__
     scores = Scores(np.arange(10), labels, TCSL_S, TCSL_C, np.zeros(10, bool), CURVES, {"class_names": ["sea", "land"]})
     with pytest.warns(TcslWarning, match="no sample of class land:"):
         select(scores, ratio=0.3, settings=settings)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from tcsl.caution import caution, one_sided_classes
+from tcsl.caution import caution, missed_classes
 from tcsl.cli import options
 from tcsl.cli.options import print_json
 from tcsl.errors import InputError
@@ -265,10 +265,12 @@ def _tell(chosen: _Chosen, as_json: bool) -> None:
 
     typer.echo(f"kept {len(coreset)} of {len(labels)} samples: {chosen.how}")
     if coreset.g_high.any():
-        one_sided = one_sided_classes(chosen.labels, coreset.labels, coreset.g_high)
+        missed = missed_classes(chosen.labels, coreset.indices, coreset.g_high)
         found = {"n": len(labels), "g_high": coreset.facts["g_high"]}
         held = {"n": len(coreset), "g_high": int(coreset.g_high.sum())}
-        if care := caution(found, held | {"one_sided": [names.get(label, label) for label in one_sided]}):
+        if care := caution(
+            found, held | {what: [names.get(c, c) for c in classes] for what, classes in missed.items()}
+        ):
             typer.echo(f"take care: {care}")
     Console().print(render_kept(classes))
     typer.echo(f"the coreset is in {chosen.place}")

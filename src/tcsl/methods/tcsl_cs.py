@@ -12,7 +12,7 @@ from tcsl.selection.coreset import coreset_from_scores
 
 def _run(job: Job) -> Outcome:
     scores = score_stages(job)
-    coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high)
+    coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high, of="the coreset of tcsl_cs")
     return Outcome(train_final(job, "tcsl_cs", coreset), coreset, scores)
 
 
@@ -20,7 +20,7 @@ def _run_with_groups(job: Job) -> Outcome:
     groups = job.data.groups
     assert groups is not None  # check_needs saw to it
     scores = score_stages(job.hiding())
-    coreset = coreset_from_scores(scores, job.settings, minority=groups.minority)
+    coreset = coreset_from_scores(scores, job.settings, minority=groups.minority, of="the coreset of tcsl_cs_groups")
     return Outcome(train_final(job, "tcsl_cs_groups", coreset), coreset)
 
 

@@ -25,7 +25,7 @@ def _q(settings: Settings) -> float:
 
 def _run(job: Job) -> Outcome:
     scores = score_stages(job, gce=_q(job.settings))
-    coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high)
+    coreset = coreset_from_scores(scores, job.settings, g_high=scores.g_high, of="the coreset of tcsl_cs_gce")
     return Outcome(train_final(job, NAME, coreset), coreset, scores)
 
 

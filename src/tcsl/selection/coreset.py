@@ -227,11 +227,17 @@ def settings_like(
 
 
 def coreset_from_scores(
-    scores: Scores, settings: Settings, *, g_high: BoolArray | None = None, minority: AnyArray | None = None
+    scores: Scores,
+    settings: Settings,
+    *,
+    g_high: BoolArray | None = None,
+    minority: AnyArray | None = None,
+    of: str = "the coreset",
 ) -> Coreset:
     """Run Algorithm 2 on scores alone.
 
-    `g_high` spares the clustering where the same settings have done it; `minority` replaces it by the truth.
+    `g_high` spares the clustering where the same settings have done it; `minority` replaces it by the truth. A warning
+    calls the coreset what `of` says.
     """
     if minority is not None:
         g_high = checked_minority(minority, len(scores.labels))
@@ -250,5 +256,6 @@ def coreset_from_scores(
         facts["minority"] = digest(np.asarray(minority, np.bool_))
     i = picked.indices
     advice = "use a larger ratio" + ", or select.fill=equal" * (settings.select.fill != "equal")
-    warn_of_lost_classes(scores.labels, i, advice=advice, names=scores.facts.get("class_names", ()))
+    names = scores.facts.get("class_names", ())
+    warn_of_lost_classes(scores.labels, i, advice=advice, names=names, of=of, stacklevel=4)
     return Coreset(i, scores.ids[i], scores.labels[i], picked.g_high[i], facts)
