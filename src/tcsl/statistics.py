@@ -179,6 +179,8 @@ def auc(scores: FloatArray, positive: BoolArray) -> float:
     >>> auc(np.array([3.0, 1.0, 2.0, 2.0]), np.array([True, False, True, False]))
     0.875
     """
+    if np.isnan(scores).any():
+        raise InputError(f"scores must be numbers to be ranked; that at index {np.isnan(scores).argmax()} is nan")
     others = np.sort(scores[~positive])
     lower, not_higher = (np.searchsorted(others, scores[positive], side).sum() for side in ("left", "right"))
     return float(lower + not_higher) / (2 * int(positive.sum()) * len(others))

@@ -116,6 +116,8 @@ def test_auc_by_hand():
     assert auc(scores, positive) == 5 / 6
     assert auc(-scores, positive) == 1 / 6
     assert auc(np.zeros(5), positive) == 0.5
+    with pytest.raises(InputError, match="index 3 is nan"):
+        auc(np.array([1, 1, 1, np.nan, 1]), positive)
 
 
 @pytest.mark.parametrize("values", [3, 50, 10**6])

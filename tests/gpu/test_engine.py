@@ -13,6 +13,7 @@ from tcsl.api import debias, score
 from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import TcslWarning
+from tcsl.methods.groupdro import balanced_order
 from tcsl.selection.coreset import coreset_from_scores
 from tcsl.training.device import choose
 from tcsl.training.engine import COMPILE_PAYS, engine_of
@@ -97,6 +98,19 @@ def losses_of(fit_plainly):
         return curves.table
 
     return train
+
+
+def test_captured_steps_augment_a_sample_that_is_drawn_again_as_plain_ones_do(fit_plainly, replays):
+    data = load(0, per_class=42).train
+    order = partial(balanced_order, torch.from_numpy(data.groups.group), len(data.groups.names))
+    settings = TrainSettings(epochs=6, batch_size=32, lr=0.01, augment="crop+flip")
+    nets = []
+    for engine in ("plain", "captured"):
+        assert not replays
+        feed = Feed.of(data, choose(DeviceSettings(device="cuda", engine=engine)))
+        nets.append(fit_plainly(build_net("small_cnn", data, seed=0), feed, settings, order=order))
+    assert replays
+    assert all(map(torch.equal, *(net.parameters() for net in nets)))
 
 
 @pytest.mark.parametrize("engine", ["captured", "compiled"])

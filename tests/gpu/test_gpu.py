@@ -12,7 +12,7 @@ from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.digits import load
 from tcsl.errors import InputError
 from tcsl.scoring.separation import separation
-from tcsl.training.device import choose
+from tcsl.training.device import borrowed_stream, choose, drawing_from
 from tcsl.training.feed import Feed
 from tcsl.training.nets import build_net
 from tcsl.training.objective import cross_entropy
@@ -112,6 +112,25 @@ def test_resume_on_a_gpu_ends_with_the_same_bytes(train, stopped_and_resumed):
     assert torch.equal(curves, again)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_building_a_net_leaves_a_gpus_random_numbers_as_they_were():
+    torch.cuda.init()
+    before = torch.cuda.get_rng_state()
+    drawn = []
+    for _ in range(2):
+        with drawing_from(3):
+            drawn.append(torch.rand(4, device="cuda"))
+    assert torch.equal(*drawn)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+def test_a_stream_is_lent_to_one_at_a_time_and_then_again():
+    gpu = torch.device("cuda")
+    with borrowed_stream(gpu) as first, borrowed_stream(gpu) as second:
+        assert first != second
+    with borrowed_stream(gpu) as again:
+        assert again in (first, second)
 
 
 def test_a_gpu_that_is_not_there_is_said():

@@ -1,8 +1,8 @@
 """Augmentation on the device, a batch at once.
 
-What happens to a sample depends on the seed, the epoch and its index, not on the batch it is in: the random numbers
-are a hash of these three, so nothing is stored and a resumed or re-batched run repeats them. Nothing here waits for
-the device.
+What happens to a sample depends on the seed, the epoch and a number, not on the batch it is in: the random numbers are
+a hash of these three, so nothing is stored and a resumed or re-batched run repeats them. The number is the sample's
+index, and where an epoch draws it again another (`draw_keys`). Nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def augment(name: str, images: Tensor, index: Tensor, *, seed: int, epoch: int |
         - jitter: brightness, contrast and saturation (`draw_factors`)
     images : (batch, channels, height, width), uint8 or float. flip and crop keep the dtype; resized_crop and jitter
         return float32 in the same range, 0..255 for uint8. jitter takes other images to be in 0..1, and clamps them
-    index : (batch,) the samples' indices
+    index : (batch,) the samples' indices, or their draws' keys
 
     >>> images = torch.arange(6, dtype=torch.uint8).view(1, 1, 2, 3)
     >>> augment("flip", images, torch.tensor([4]), seed=0, epoch=0).tolist()
