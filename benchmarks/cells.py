@@ -44,8 +44,10 @@ def settings_of(options, scores, seed, ratio, schedule=True, changed=None, model
         "device.engine": options.engine,
         "device.precision": options.precision,
     }
-    if options.lr:
+    if options.lr is not None:
         overrides["train.lr"] = options.lr
+    if options.weight_decay is not None:
+        overrides["train.weight_decay"] = options.weight_decay
     if options.frozen:
         overrides |= {"train.net": "linear", "train.pretrained": False}
     else:
@@ -76,7 +78,8 @@ class Records:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.dataset = options.dataset  # what is not the paper's has names, and tables, of its own
         self.dataset += f"_{name_of(options.net)}" if options.frozen else ""
-        self.dataset += f"_lr{options.lr:g}" if options.lr else ""
+        self.dataset += "" if options.lr is None else f"_lr{options.lr:g}"
+        self.dataset += "" if options.weight_decay is None else f"_wd{options.weight_decay:g}"
         self.weights = weights_of(options.weights)
         # The scores may come from the full schedule where only the final training is shortened.
         self.scored_with = self.scoring("default").train.epochs
