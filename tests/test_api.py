@@ -276,9 +276,12 @@ def test_a_finished_run_works_nothing_out_again(tmp_path):
     start = {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
     # These two start from more than a stored net: features of the weights, and a probe.
     start |= QUICK | {"method.coreset.score": "selfsup", "method.coreset.embedding": "net"}
+    start |= {"train.model_selection": "balanced_by_bias"}  # by the biased model, which is no method's
     given = {"settings": start, "methods": ["coreset", "ula"], "out": tmp_path / "run", "page": False}
+    given |= {"val": (X[:100], y[:100])}
     made = tcsl.debias((X, y), 0.5, **given)
     (tmp_path / "start.pth").unlink()
+    (tmp_path / "run" / "checkpoints" / "biased.safetensors").unlink()
     again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
     inputs = torch.as_tensor(X, dtype=torch.float32)
     assert all(torch.equal(again.models[name](inputs), made.models[name](inputs)) for name in ("coreset", "ula"))
@@ -294,6 +297,20 @@ def test_a_model_that_a_finished_run_lost_is_made_again(tmp_path):
     assert {epoch.stage for epoch in told} == {"cb_erm"}
     inputs = torch.as_tensor(X, dtype=torch.float32)
     assert torch.equal(again.models["cb_erm"](inputs), made.models["cb_erm"](inputs))
+
+
+@pytest.mark.parametrize("lost", [["scores.parquet"], ["coreset.parquet"], ["scores.parquet", "coreset.parquet"]])
+def test_a_table_that_a_finished_run_lost_is_made_from_the_rest(lost, tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"settings": QUICK, "methods": ["tcsl_cs"], "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    expected = made.scores.digest, made.coreset.digest
+    for name in lost:
+        (tmp_path / "run" / name).unlink()
+    with pytest.raises(InputError, match=rf"{lost[0]} is gone: run it again with resume=True"):
+        _ = [getattr(tcsl.load_run(tmp_path / "run"), part) for part in ("scores", "coreset")]
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
+    assert (again.scores.digest, again.coreset.digest) == expected
 
 
 def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):

@@ -323,17 +323,35 @@ def test_published_nets_keep_their_own_normalisation():
     assert _published_normalise(nn.Identity(), grey)(grey.inputs)[0, 0, 0, 0].item() == pytest.approx(-0.449 / 0.226)
 
 
-def test_a_published_net_to_load_a_trained_one_into_has_the_same_layers(monkeypatch, tmp_path):
-    """GoogLeNet has other layers with published weights than without; ours lie where a download would."""
-    from torchvision import models
-
-    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
-    url = models.GoogLeNet_Weights.DEFAULT.url
-    torch.save(
-        models.googlenet(weights=None, aux_logits=True, init_weights=False).state_dict(),
-        tmp_path / "hub" / "checkpoints" / url.rpartition("/")[2],
-    )
+@pytest.fixture
+def published(monkeypatch, tmp_path):
+    """Return a function that lays weights of a torchvision net where a download would, and returns their file."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+
+    def lay(name, **options):
+        from torchvision import models
+
+        url = models.get_model_weights(name).DEFAULT.url
+        place = tmp_path / "hub" / "checkpoints" / url.rpartition("/")[2]
+        torch.save(models.get_model(name, weights=None, **options).state_dict(), place)
+        return place
+
+    return lay
+
+
+def test_a_trained_net_is_loaded_where_its_published_weights_are_gone(published):
+    place = published("resnet18")
+    trained = build_net("torchvision:resnet18", IMAGES, seed=0, pretrained=True)
+    place.unlink()
+    empty = build_net("torchvision:resnet18", IMAGES, seed=1, pretrained=True, start=False)
+    empty.load_state_dict(trained.state_dict())
+    x = torch.rand(2, 3, 64, 64)
+    assert torch.equal(empty.eval()(x), trained.eval()(x))
+
+
+def test_a_net_that_has_other_layers_with_published_weights_has_these_when_a_trained_one_is_loaded(published):
+    published("googlenet", aux_logits=True, init_weights=False)
     photos = as_dataset((np.zeros((4, 3, 64, 64), np.uint8), [0, 1, 0, 1]))
     trained, empty = (
         build_net("torchvision:googlenet", photos, seed=0, pretrained=True, start=start) for start in (True, False)

@@ -66,7 +66,7 @@ class Job:
     def fresh_net(self, stage: str, *, start: bool = True) -> nn.Module:
         """Return an untrained net; the same seed and stage give the same weights.
 
-        Without `start` it is one to load a trained model into: the file that training starts from may be gone.
+        Without `start` it is one to load a trained model into: what training starts from is not read, and may be gone.
         """
         return build_net(
             self.net,

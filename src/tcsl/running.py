@@ -92,19 +92,25 @@ class Run:
         return self.models["tcsl_cs"]
 
     def _made_by_tcsl_cs(self, name: str) -> Path:
-        if not (self.path / name).is_file():
+        if "tcsl_cs" not in self._made:
             raise self._without_tcsl_cs()
+        if not (self.path / name).is_file():
+            raise InputError(f"{self.path / name} is gone: run it again with resume=True, and it is made from the rest")
         return self.path / name
 
+    @property
+    def _made(self) -> Collection[str]:
+        made: Collection[str] = self.result.get("titles") or self.models
+        return made
+
     def _without_tcsl_cs(self) -> InputError:
-        made = self.result.get("titles") or self.models
-        if "tcsl_cs" in made:
+        if "tcsl_cs" in self._made:
             return InputError(
                 f"the models of {self.path} are not loaded, since its data came from Python: give them, as in "
                 "tcsl.load_run(path, (X, y))"
             )
         return InputError(
-            f"the run has no TCSL-CS, only {', '.join(made)}: name tcsl_cs among its methods; the models of the "
+            f"the run has no TCSL-CS, only {', '.join(self._made)}: name tcsl_cs among its methods; the models of the "
             "others are in run.models"
         )
 
@@ -178,17 +184,15 @@ def run_methods(
     ) as job:
         folder = job.folder
         assert folder is not None
-        whole = replace(job, judge=judge_of(job, judged))
-        if folder.done:  # what a method started from may be gone: only a model that is gone, too, is made again
-            models = {
-                name: load_final(job, name) if folder.has_stage(name) else run_method(method, whole).net
-                for name, method in methods.items()
-            }
+        # Of a finished run nothing is worked out again that is there: what it was made from may be gone.
+        todo = [name for name in methods if not (folder.done and folder.has_all_of(name))]
+        whole = replace(job, judge=judge_of(job, judged)) if todo else job
+        outcomes: dict[str, Outcome] = {name: run_method(methods[name], whole) for name in todo}
+        models = {name: outcomes[name].net if name in outcomes else load_final(job, name) for name in methods}
+        if folder.done:
             if page:
                 _end_with_page(job)
             return Run(path, folder.result(), models)
-        outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
-        models = {name: outcome.net for name, outcome in outcomes.items()}
         evaluations, verdict = _evaluated(job, models, test_set)
         result = {
             "schema": SCHEMA,

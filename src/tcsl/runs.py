@@ -164,6 +164,13 @@ class RunFolder:
         """Tell whether a stage is finished and its file there."""
         return self._stage_path(stage).exists()
 
+    def has_all_of(self, method: str) -> bool:
+        """Tell whether all that a method of this finished run left is there: its model, its coreset, its scores."""
+        coreset = self.result().get("coresets", {}).get(method)
+        files = [] if coreset is None else [self.coreset_path(method)]
+        files += [self.scores_path(method)] if coreset and "identification" in coreset else []
+        return self.has_stage(method) and all(path.exists() for path in files)
+
     def load_stage(self, stage: str) -> dict[str, Tensor] | None:
         """Return a finished stage, or None."""
         from tcsl.training.checkpoint import load_tensors

@@ -114,7 +114,7 @@ def test_resume_on_a_gpu_ends_with_the_same_bytes(train, stopped_and_resumed):
         assert torch.equal(a, b)
 
 
-def test_building_a_net_leaves_a_gpus_random_numbers_as_they_were():
+def test_a_seed_gives_a_gpu_its_numbers_and_the_callers_are_left_as_they_were():
     torch.cuda.init()
     before = torch.cuda.get_rng_state()
     drawn = []

@@ -148,7 +148,7 @@ def settled(settings: DeviceSettings) -> Iterator[None]:
 
 @contextmanager
 def drawing_from(seed: int) -> Iterator[None]:
-    """Draw torch's random numbers from this seed, on every device in use; those of before are left as they were.
+    """Draw torch's random numbers from this seed, on CPU, GPUs that are in use and MPS; then they go on as before.
 
     >>> with drawing_from(3):
     ...     first = torch.rand(2)

@@ -24,6 +24,8 @@ from tcsl.training.feed import Feed
 
 NetFactory: TypeAlias = Callable[[int], nn.Module]  # from the number of classes
 
+# With published weights these have other layers than without: heads to train with, a size of image, a BatchNorm's eps.
+_OTHER_LAYERS = ("torchvision:googlenet", "torchvision:inception_v3", "torchvision:vit_h_14", "timm:fbnetc_100")
 _NORMALISE_FROM = 2048  # samples at least, where there are more
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -139,8 +141,8 @@ def build_net(
         number of classes to a module
     weights : a file of weights to start from, .safetensors or .pth; those of the linear layer that gives the logits are
         used where they fit
-    start : whether `weights` is read; not where a trained model's are next, and the file may be gone. `pretrained`
-        has no such switch: with published weights, libraries make other layers, too
+    start : whether `pretrained` or `weights` are loaded; not where a trained model's are next, and these may be gone.
+        A few nets have other layers with published weights than without, and these are loaded
     """
     pretrained = pretrained and not weights
     if pretrained and (callable(net) or net.partition(":")[0] not in ("torchvision", "timm")):
@@ -152,7 +154,10 @@ def build_net(
             "fresh weights, so give a function that makes it"
         )
     with drawing_from(derive(seed, "weights")):
-        module = _from_factory(net, data.num_classes) if callable(net) else _by_name(net, data, pretrained)
+        if callable(net):
+            module = _from_factory(net, data.num_classes)
+        else:  # timm has names with a tag, such as fbnetc_100.rmsp_in1k
+            module = _by_name(net, data, pretrained and (start or net.partition(".")[0] in _OTHER_LAYERS))
     published = (pretrained or bool(weights)) and data.inputs.ndim > 2  # of rows, nothing is published
     model = nn.Sequential(_published_normalise(module, data) if published else _normalise(data), module)
     check_output(model, data)
