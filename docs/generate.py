@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from frozen_heads import heads
+from frozen_heads import heads, rates
 from reproduced import goals, real, reproduction, shorter
 from writing import interval, read, source, spread, table
 
@@ -316,9 +316,9 @@ BLOCKS = {
     "agreement": agreement,
     "verdict": verdict,
     "reproduction-waterbirds": lambda: reproduction("waterbirds"),
-    "heads-resnet50": lambda: heads("waterbirds_resnet50_v1_lr0.01"),
-    "heads-mobilenet": lambda: heads("waterbirds_mobilenet_v2_lr0.01"),
-    "heads-mobilenet-slow": lambda: heads("waterbirds_mobilenet_v2"),
+    "heads-resnet50": lambda: heads("ResNet50"),
+    "heads-mobilenet": lambda: heads("MobileNetV2"),
+    "heads-rates": rates,
     "reproduction-cmnist": lambda: reproduction("cmnist"),
     "reproduction-goals": goals,
     "shorter-waterbirds": lambda: shorter("waterbirds"),
