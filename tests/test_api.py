@@ -289,7 +289,7 @@ def test_a_finished_run_works_nothing_out_again(tmp_path):
 
 def test_a_model_that_a_finished_run_lost_is_made_again(tmp_path):
     X, y, _ = shortcut_rows()
-    given = {"settings": QUICK, "methods": ["cb_erm", "ula"], "out": tmp_path / "run", "page": False}
+    given = {"settings": QUICK, "methods": ["cb_erm", "tcsl_cs"], "out": tmp_path / "run", "page": False}
     made = tcsl.debias((X, y), 0.5, **given)
     (tmp_path / "run" / "checkpoints" / "cb_erm.safetensors").unlink()
     told = []
@@ -313,6 +313,78 @@ def test_a_table_that_a_finished_run_lost_is_made_from_the_rest(lost, tmp_path):
     assert (again.scores.digest, again.coreset.digest) == expected
 
 
+@pytest.mark.parametrize("lost", ["result.json", "predictions.parquet"])
+def test_numbers_that_a_finished_run_lost_are_made_from_its_models(lost, tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"test": (X[:100], y[:100]), "settings": QUICK, "methods": ["cb_erm", "tcsl_cs"], "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    before = (made.path / lost).read_bytes()
+    (made.path / lost).unlink()
+    if lost == "result.json":
+        with pytest.raises(RunFolderError, match=r"has no result.json: it is gone, --resume makes it again"):
+            tcsl.load_run(made.path)
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
+    assert again.result == made.result
+    assert (made.path / lost).read_bytes() == before
+    assert again.page is not None
+    assert (made.path / "done").read_text().split("\n")[:-1] == [
+        "checkpoints/cb_erm.safetensors",
+        "checkpoints/tcsl_cs.safetensors",
+        "coreset.parquet",
+        "predictions.parquet",
+        "result.json",
+        "scores.parquet",
+    ]
+
+
+def test_what_a_trained_or_scored_run_lost_is_made_again(tmp_path):
+    X, y, _ = shortcut_rows()
+    scores = tcsl.score((X, y), settings=QUICK, out=tmp_path / "scores")
+    (tmp_path / "scores" / "scores.parquet").unlink()
+    assert tcsl.score((X, y), settings=QUICK, out=tmp_path / "scores", resume=True).digest == scores.digest
+    assert (tmp_path / "scores" / "scores.parquet").exists()
+    start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+    model = tcsl.train((X, y), settings=start, out=tmp_path / "model")
+    inputs = torch.as_tensor(X, dtype=torch.float32)
+    kept = (tmp_path / "start.pth").read_bytes()
+    (tmp_path / "start.pth").unlink()
+    again = tcsl.train((X, y), settings=start, out=tmp_path / "model", resume=True)  # finished: they are not read
+    assert torch.equal(again(inputs), model(inputs))
+    (tmp_path / "model" / "checkpoints" / "final.safetensors").unlink()
+    with pytest.raises(InputError, match=r"train.weights: .*start.pth does not exist"):
+        tcsl.train((X, y), settings=start, out=tmp_path / "model", resume=True)
+    (tmp_path / "start.pth").write_bytes(kept)
+    again = tcsl.train((X, y), settings=start, out=tmp_path / "model", resume=True)
+    assert torch.equal(again(inputs), model(inputs))
+
+
+def test_a_run_of_scores_alone_says_what_to_do_with_them(tmp_path):
+    X, y, _ = shortcut_rows()
+    tcsl.score((X, y), settings=QUICK, out=tmp_path / "scores")
+    tcsl.score("digits", settings=QUICK | {"data.options.per_class": 10}, out=tmp_path / "digits")
+    for found in (tcsl.load_run(tmp_path / "scores", (X, y)), tcsl.load_run(tmp_path / "digits")):
+        assert len(found.scores) == found.result["n"]
+        with pytest.raises(InputError, match=r"has scores alone: select from them with tcsl.select\(run.scores\)"):
+            _ = found.coreset
+
+
+def test_a_run_does_not_go_on_with_other_embeddings_in_the_same_file(tmp_path):
+    X, y, _ = shortcut_rows()
+    np.save(tmp_path / "seen.npy", X)
+    given = {"methods": ["coreset"], "out": tmp_path / "run", "page": False}
+    given["settings"] = QUICK | {
+        "method.coreset.score": "selfsup",
+        "method.coreset.embedding": str(tmp_path / "seen.npy"),
+    }
+    made = tcsl.debias((X, y), 0.5, **given)
+    np.save(tmp_path / "seen.npy", X + 1)
+    with pytest.raises(RunFolderError, match=r"seen\.npy: its content has changed since"):
+        tcsl.debias((X, y), 0.5, **given, resume=True)
+    (tmp_path / "seen.npy").unlink()
+    again = tcsl.debias((X, y), 0.5, **given, resume=True)  # finished: it is not read
+    assert again.result == made.result
+
+
 def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):
     X, y, _ = shortcut_rows()
     start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
@@ -325,7 +397,7 @@ def test_a_run_does_not_go_on_from_other_weights_in_the_same_file(tmp_path):
         tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, report=stop)
     kept = (tmp_path / "start.pth").read_bytes()
     weights_of_an_mlp(X, y, 1, tmp_path / "start.pth")
-    with pytest.raises(RunFolderError, match=r"weights: the folder has '\w+', this run has '\w+'"):
+    with pytest.raises(RunFolderError, match=r"start\.pth: its content has changed since"):
         tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True)
     (tmp_path / "start.pth").write_bytes(kept)
     assert tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True).model

@@ -20,7 +20,7 @@ from tcsl.data.source import source_name
 from tcsl.errors import InputError
 from tcsl.evaluation import Evaluation
 from tcsl.model_selection import judge_of, judged_facts, judged_on, model_facts
-from tcsl.pipeline import score_stages, train_final
+from tcsl.pipeline import load_final, score_stages, train_final
 from tcsl.running import Run, check_shapes, evaluate_net, load_dataset, load_held_out, opened_job, run_methods
 from tcsl.scores import SCHEMA, Coreset, Scores
 from tcsl.scoring.watched import train_watched
@@ -212,11 +212,13 @@ def train(
     with opened_job(
         train_set, resolved, net=net, work=work, path=path, resume=resume, report=report, loggers=_names(logger)
     ) as job:
+        if job.folder and job.folder.done:
+            return load_final(job, "final")
         model = train_final(replace(job.hiding(), judge=judge_of(job, judged)), "final", coreset)
         if job.folder:
             n = len(train_set if coreset is None else coreset)
             models = {"final": model_facts(job.folder, "final")}
-            job.folder.finish({"schema": SCHEMA, "n": n, "models": models, **job.folder.spent()})
+            job.folder.finish({"schema": SCHEMA, "n": n, "models": models, **job.folder.spent()}, stages=["final"])
         return model
 
 

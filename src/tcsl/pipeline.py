@@ -261,6 +261,6 @@ def load_final(job: Job, stage: str) -> nn.Module:
     """Return a final model that the run folder has."""
 
     def missing(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        raise RunFolderError(f"the run has no model {stage!r}: it is not finished, go on with --resume")
+        raise RunFolderError(f"the run has no model {stage!r}: go on with --resume, which makes it")
 
     return job.stage(stage, "final", missing)[0]

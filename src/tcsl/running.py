@@ -7,7 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -65,12 +65,12 @@ class Run:
     @cached_property
     def coreset(self) -> Coreset:
         """What TCSL-CS keeps."""
-        return Coreset.load(self._made_by_tcsl_cs("coreset.parquet"))
+        return Coreset.load(self._file("coreset.parquet"))
 
     @cached_property
     def scores(self) -> Scores:
         """The scores of every training sample."""
-        return Scores.load(self._made_by_tcsl_cs("scores.parquet"))
+        return Scores.load(self._file("scores.parquet"))
 
     @property
     def verdict(self) -> Verdict:
@@ -91,12 +91,13 @@ class Run:
             raise self._without_tcsl_cs()
         return self.models["tcsl_cs"]
 
-    def _made_by_tcsl_cs(self, name: str) -> Path:
-        if "tcsl_cs" not in self._made:
-            raise self._without_tcsl_cs()
-        if not (self.path / name).is_file():
-            raise InputError(f"{self.path / name} is gone: run it again with resume=True, and it is made from the rest")
-        return self.path / name
+    def _file(self, name: str) -> Path:
+        place = self.path / name
+        if place.is_file():
+            return place
+        if "tcsl_cs" in self._made:
+            raise InputError(f"{place} is gone: run it again with resume=True, and it is made from the rest")
+        raise self._without_tcsl_cs()
 
     @property
     def _made(self) -> Collection[str]:
@@ -109,6 +110,8 @@ class Run:
                 f"the models of {self.path} are not loaded, since its data came from Python: give them, as in "
                 "tcsl.load_run(path, (X, y))"
             )
+        if not self._made:
+            return InputError(f"{self.path} has scores alone: select from them with tcsl.select(run.scores)")
         return InputError(
             f"the run has no TCSL-CS, only {', '.join(self._made)}: name tcsl_cs among its methods; the models of the "
             "others are in run.models"
@@ -184,15 +187,14 @@ def run_methods(
     ) as job:
         folder = job.folder
         assert folder is not None
-        # Of a finished run nothing is worked out again that is there: what it was made from may be gone.
-        todo = [name for name in methods if not (folder.done and folder.has_all_of(name))]
-        whole = replace(job, judge=judge_of(job, judged)) if todo else job
-        outcomes: dict[str, Outcome] = {name: run_method(methods[name], whole) for name in todo}
-        models = {name: outcomes[name].net if name in outcomes else load_final(job, name) for name in methods}
-        if folder.done:
+        if folder.done:  # nothing is worked out again: what it was made from may be gone
+            models = {name: load_final(job, name) for name in methods}
             if page:
                 _end_with_page(job)
             return Run(path, folder.result(), models)
+        whole = replace(job, judge=judge_of(job, judged))
+        outcomes: dict[str, Outcome] = {name: run_method(method, whole) for name, method in methods.items()}
+        models = {name: outcome.net for name, outcome in outcomes.items()}
         evaluations, verdict = _evaluated(job, models, test_set)
         result = {
             "schema": SCHEMA,
@@ -210,7 +212,7 @@ def run_methods(
             **folder.spent(),
             "unknown": _unknown(train_set, test_set),
         }
-        folder.finish(result)
+        folder.finish(result, stages=methods)
         if page:
             _end_with_page(job)
         return Run(path, folder.result(), models)
@@ -395,11 +397,11 @@ def load_run(path: Path | str, data: Data | None = None) -> Run:
     """
     folder = RunFolder.find(Path(path))
     result = folder.result()
-    if data is None:
-        return Run(folder.path, result, load_models(path) if folder.settings().data.name else {})
-    train_set = as_dataset(data, name="training data")
-    check_same_data(folder, train_set, only_train=True)
-    return Run(folder.path, result, load_models(path, train_set))
+    train_set = None if data is None else as_dataset(data, name="training data")
+    if train_set is not None:
+        check_same_data(folder, train_set, only_train=True)
+    has_models = folder.data()["work"] != "score" and (train_set is not None or folder.settings().data.name)
+    return Run(folder.path, result, load_models(path, train_set) if has_models else {})
 
 
 def load_models(path: Path | str, train_set: Dataset | None = None) -> dict[str, nn.Module]:
@@ -518,12 +520,13 @@ def _data_facts(data: Dataset) -> dict[str, Any]:
 
 
 def _start_facts(settings: Settings) -> dict[str, Any]:
-    """Return the digest of the file of weights that training starts from, where there is one."""
-    try:
-        with open(settings.train.weights, "rb") as file:
-            return {"weights": hashlib.file_digest(file, "sha256").hexdigest()}
-    except OSError:  # none was asked for, or that of a finished run is gone
-        return {}
+    """Return the digests of the files that the settings name, weights and embeddings; one that is gone has none."""
+    named = [settings.train.weights, *(str(of.get("embedding", "")) for of in settings.method.values())]
+    digests = {}
+    for name in named:
+        with suppress(OSError), open(name, "rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"files": digests} if digests else {}
 
 
 def _coreset_facts(outcome: Outcome, coreset: Coreset, data: Dataset) -> dict[str, Any]:

@@ -13,19 +13,20 @@
     groups.parquet     the true groups, where they are known: for the page, and read by no method
     result.json        every number of the run
     checkpoints/       finished stages, and the running one's last epoch (.part.safetensors)
-    done               written last
+    done               written last: the names of what the run left, of which nothing may be gone
     tensorboard/, wandb/, mlflow.db, mlflow/, loggers.json    of the loggers, where there are any
     report.html        the page, which can be made again from the rest
     marks.parquet      samples that were marked in `tcsl explore`, where any were
 
-Files are whole or absent. A folder made with other settings or data is refused.
+Files are whole or absent. A folder made with other settings or data is refused. A finished run that has lost something
+goes on when it is resumed, and makes it again from the rest.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
     from tcsl.training.checkpoint import Checkpoint
     from tcsl.training.loop import Epoch
+
+
+_LEFT = ("result.json", "scores*.parquet", "coreset*.parquet", "predictions.parquet")
 
 
 class RunFolder:
@@ -78,6 +82,7 @@ class RunFolder:
                     "choose another place with --out, or delete it (in Python, resume=True or out=...)"
                 )
             folder._acquire()
+            folder._reopen_if_lost()
         else:
             if path.exists() and (not path.is_dir() or any(not _begun(p.name) for p in path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
@@ -131,10 +136,23 @@ class RunFolder:
         out: dict[str, Any] = self._read("result.json")
         return out
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Write the result, then the marker."""
+    def finish(self, result: Mapping[str, Any], stages: Collection[str] = ()) -> None:
+        """Write the result, then the marker with the names of what the run left.
+
+        Parameters
+        ----------
+        stages : those of the final models; of others it is no loss if their files go
+        """
         write_atomic(self.path / "result.json", _json(result))
-        write_atomic(self.path / "done", "")
+        left = [path for pattern in _LEFT for path in self.path.glob(pattern)] + [*map(self._stage_path, stages)]
+        names = sorted(path.relative_to(self.path).as_posix() for path in left)
+        write_atomic(self.path / "done", "".join(f"{name}\n" for name in names))
+
+    def _reopen_if_lost(self) -> None:
+        """Make a finished run that has lost something an unfinished one; its page is then made again, too."""
+        if self.done and not all((self.path / name).exists() for name in (self.path / "done").read_text().split("\n")):
+            for name in ("report.html", "samples.parquet", "done"):
+                (self.path / name).unlink(missing_ok=True)
 
     def scores_path(self, method: str = "tcsl_cs") -> Path:
         """Return where a method's scores lie."""
@@ -163,13 +181,6 @@ class RunFolder:
     def has_stage(self, stage: str) -> bool:
         """Tell whether a stage is finished and its file there."""
         return self._stage_path(stage).exists()
-
-    def has_all_of(self, method: str) -> bool:
-        """Tell whether all that a method of this finished run left is there: its model, its coreset, its scores."""
-        coreset = self.result().get("coresets", {}).get(method)
-        files = [] if coreset is None else [self.coreset_path(method)]
-        files += [self.scores_path(method)] if coreset and "identification" in coreset else []
-        return self.has_stage(method) and all(path.exists() for path in files)
 
     def load_stage(self, stage: str) -> dict[str, Tensor] | None:
         """Return a finished stage, or None."""
@@ -235,7 +246,8 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except FileNotFoundError:
-            hint = "" if self.done else ": the run is not finished, go on with --resume"
+            lost = self.done and name == "result.json"
+            hint = ": it is gone, --resume makes it again" if lost else ": the run is not finished, go on with --resume"
             raise RunFolderError(f"{self.path} has no {name}{hint}") from None
 
     def _stored_settings(self) -> dict[str, Any]:
@@ -259,11 +271,16 @@ class RunFolder:
         ]
         found = self.data()
         names = ["work", "coreset", "fingerprint", "test", "units", "groups", "val", "judged_on"]
-        names += ["weights"] * ("weights" in found and "weights" in data)  # else the file is gone, or the folder older
         rows += [
             f"  {name}: the folder has {found.get(name)!r}, this run has {data.get(name)!r}"
             for name in names
             if found.get(name) != data.get(name)
+        ]
+        began_with, files = found.get("files", {}), data.get("files", {})
+        rows += [
+            f"  {name}: its content has changed since"
+            for name in files
+            if began_with.get(name, files[name]) != files[name]  # one that is gone now is asked for where it is needed
         ]
         if rows:
             raise RunFolderError(

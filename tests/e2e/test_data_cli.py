@@ -659,11 +659,11 @@ def test_files_that_may_not_be_read_are_said(data, tmp_path, tcsl_command):
 
 
 def test_ctrl_c_while_decoding_is_clean_and_the_next_run_goes_on(tmp_path):
-    """On one core images are decoded in order, 64 at a time: once the 65th is there, the first 64 are done."""
+    """On one core images are decoded in order, 64 at a time: once the 129th is there, the first 64 are noted."""
     images, cache, side = tmp_path / "images", tmp_path / "cache", 16
     for label in "ab":
         (images / label).mkdir(parents=True)
-        large = Image.fromarray(RNG.integers(1, 256, (50, 50, 3), np.uint8)).resize((800, 800))
+        large = Image.fromarray(RNG.integers(1, 256, (50, 50, 3), np.uint8)).resize((1200, 1200))
         large.save(tmp_path / f"{label}.jpg")
         for i in range(200):
             os.link(tmp_path / f"{label}.jpg", images / label / f"{i}.jpg")
@@ -680,7 +680,7 @@ def test_ctrl_c_while_decoding_is_clean_and_the_next_run_goes_on(tmp_path):
     )
 
     def begun():
-        return any(part.read_bytes()[64 * side * side * 3 :].strip(b"\0") for part in cache.glob("*.part"))
+        return any(part.read_bytes()[128 * side * side * 3 :].strip(b"\0") for part in cache.glob("*.part"))
 
     while process.poll() is None and not begun():
         time.sleep(0.01)

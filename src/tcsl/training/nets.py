@@ -25,7 +25,14 @@ from tcsl.training.feed import Feed
 NetFactory: TypeAlias = Callable[[int], nn.Module]  # from the number of classes
 
 # With published weights these have other layers than without: heads to train with, a size of image, a BatchNorm's eps.
-_OTHER_LAYERS = ("torchvision:googlenet", "torchvision:inception_v3", "torchvision:vit_h_14", "timm:fbnetc_100")
+_OTHER_LAYERS = (
+    "torchvision:googlenet",
+    "torchvision:inception_v3",
+    "torchvision:quantized_googlenet",
+    "torchvision:quantized_inception_v3",
+    "torchvision:vit_h_14",
+    "timm:fbnetc_100",
+)
 _NORMALISE_FROM = 2048  # samples at least, where there are more
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
