@@ -1,8 +1,9 @@
-"""The training loop, recording every loss, against a textbook PyTorch loop with a DataLoader that records nothing.
+"""The training loop, recording every loss, and evaluation, against textbook PyTorch loops with a DataLoader.
 
     python benchmarks/loop.py [--epochs 7]
 
-Same net, same data, same optimizer, same batches; epochs of both alternate in one process, and medians are compared.
+Same net, same data, same optimizer, same batches; the textbook loop records nothing. Epochs of all loops alternate in
+one process, and medians are compared.
 """
 
 import argparse
@@ -17,11 +18,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from tcsl.config import DeviceSettings, TrainSettings
 from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
-from tcsl.training.device import choose
+from tcsl.training.device import choose, settled
 from tcsl.training.feed import Feed
 from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.recording import LossSum
+from tcsl.training.views import predicted
 from tcsl.training.weights import class_balanced
 
 
@@ -29,34 +31,41 @@ def digits():
     return load(0).train
 
 
-def larger():
-    """5,000 generated images, 28 x 28, as many pixels as MNIST's."""
+def generated(n, side):
+    """Return images of random bytes, of ten classes."""
     generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (5000, 3, 28, 28), generator=generator, dtype=torch.uint8)
-    return as_dataset((images, torch.arange(5000) % 10))
+    images = torch.randint(0, 256, (n, 3, side, side), generator=generator, dtype=torch.uint8)
+    return as_dataset((images, torch.arange(n) % 10))
 
 
-def ours(data, settings):
-    """Return a function that trains one more epoch with recording."""
+def ours(data, name, settings):
+    """Return functions that train one more epoch with recording, and that predict all classes."""
     feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
-    net = build_net("small_cnn", data, seed=0)
+    net = build_net(name, data, seed=0)
     total = LossSum(len(feed), torch.device("cpu"))
     weights = class_balanced(feed.labels, data.num_classes)
-    one = settings.model_copy(update={"epochs": 1})
+    steps = steps_of(len(feed), settings)
 
     def epoch():
-        fit(net, feed, one, stage="x", steps=steps_of(len(feed), one), seed=0, log_weights=weights, recorder=total)
+        with settled(DeviceSettings()):
+            fit(net, feed, settings, stage="x", steps=steps, seed=0, log_weights=weights, recorder=total)
 
-    return epoch
+    def evaluation():
+        with settled(DeviceSettings()):
+            predicted(net, feed)
+
+    return {"training": epoch, "evaluation": evaluation}
 
 
-def textbook(data, settings, workers):
-    """Return a function that trains one more epoch the usual way; class weights, no per-sample record."""
-    net = build_net("small_cnn", data, seed=0)
+def textbook(data, name, settings, workers):
+    """Return functions that do the same the usual way; class weights, no per-sample record."""
+    net = build_net(name, data, seed=0)
     images = data.inputs.float() / 255
     mean, std = images.mean((0, 2, 3), keepdim=True), images.std((0, 2, 3), keepdim=True)
     dataset = TensorDataset((images - mean) / std, data.labels)
-    loader = DataLoader(dataset, settings.batch_size, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+    how = {"num_workers": workers, "persistent_workers": workers > 0}
+    loader = DataLoader(dataset, settings.batch_size, shuffle=True, **how)
+    in_order = DataLoader(dataset, settings.batch_size, **how)
     body = net[1]  # inputs are normalised already
     optimizer = torch.optim.SGD(
         body.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
@@ -70,32 +79,49 @@ def textbook(data, settings, workers):
             F.cross_entropy(body(x), y, weight=class_weights).backward()
             optimizer.step()
 
-    return epoch
+    @torch.no_grad()
+    def evaluation():
+        body.eval()
+        torch.cat([body(x).argmax(1) for x, _ in in_order])
+
+    return {"training": epoch, "evaluation": evaluation}
 
 
 def compare(epochs):
-    """Return a row for each dataset and number of threads."""
-    rows = []
-    for name, data, batch in (("digits 8 x 8", digits(), 32), ("28 x 28", larger(), 128)):
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            settings = TrainSettings(epochs=1, batch_size=batch, lr=0.01)
-            loops = {"ours": ours(data, settings)}
-            loops |= {f"textbook, {w} workers": textbook(data, settings, w) for w in (0, 2)}
-            seconds = {loop: [] for loop in loops}
-            for _ in range(epochs):
-                for loop, epoch in loops.items():
-                    started = time.perf_counter()
-                    epoch()
-                    seconds[loop].append(time.perf_counter() - started)
-            median = {loop: statistics.median(values[1:]) for loop, values in seconds.items()}
-            best = min(value for loop, value in median.items() if loop != "ours")
-            rows.append(
-                {"data": name, "n": len(data), "batch": batch, "threads": threads}
-                | {f"{loop}, s / epoch": value for loop, value in median.items()}
-                | {"best textbook / ours": best / median["ours"]}
-            )
-    return rows
+    """Return a row for each dataset, number of threads, and training or evaluation."""
+    cases = (
+        ("digits 8 x 8", digits(), "small_cnn", 32),
+        ("28 x 28", generated(5000, 28), "small_cnn", 128),
+        ("224 x 224", generated(128, 224), "torchvision:resnet18", 32),
+    )
+    return [
+        row
+        for name, data, net, batch in cases
+        for threads in (1, 2)
+        for row in rows_of(name, data, net, TrainSettings(epochs=1, batch_size=batch, lr=0.01), threads, epochs)
+    ]
+
+
+def rows_of(name, data, net, settings, threads, epochs):
+    torch.set_num_threads(threads)
+    loops = {"ours": ours(data, net, settings)}
+    loops |= {f"textbook, {workers} workers": textbook(data, net, settings, workers) for workers in (0, 2)}
+    about = {"data": name, "net": net.rpartition(":")[2], "n": len(data), "batch": settings.batch_size}
+    for work in ("training", "evaluation"):
+        seconds = {loop: [] for loop in loops}
+        for _ in range(epochs):
+            for loop, works in loops.items():
+                started = time.perf_counter()
+                works[work]()
+                seconds[loop].append(time.perf_counter() - started)
+        median = {loop: statistics.median(values[1:]) for loop, values in seconds.items()}
+        best = min(value for loop, value in median.items() if loop != "ours")
+        yield (
+            about
+            | {"work": work, "threads": threads}
+            | {f"{loop}, s": value for loop, value in median.items()}
+            | {"best textbook / ours": best / median["ours"]}
+        )
 
 
 def main():

@@ -385,3 +385,19 @@ def test_logits_on_a_gpu_do_not_depend_on_the_feed():
     net = nn.Sequential(nn.Flatten(), nn.Linear(192, 10)).cuda()
     resident, streamed = feeds(make_dataset(digits().inputs.float(), digits().labels), gpu())
     assert torch.equal(logits_of(net, resident), logits_of(net, streamed))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"), [((3, 8, 8), [256, 256, 88]), ((3, 224, 224), [16, 16, 6]), ((5,), [256, 44])]
+)
+def test_evaluation_batches_hold_as_much_as_a_cpu_likes(shape, sizes):
+    n = sum(sizes)
+    feed = Feed.of(make_dataset(torch.zeros(n, *shape, dtype=torch.uint8), torch.arange(n) % 2), CPU)
+    batches = list(feed.in_order())
+    assert [len(batch.labels) for batch in batches] == sizes
+    assert torch.equal(torch.cat([batch.indices for batch in batches]), torch.arange(n))
+
+
+def test_one_enormous_sample_is_a_batch():
+    feed = Feed.of(make_dataset(torch.zeros(2, 3, 1400, 1400, dtype=torch.uint8), torch.arange(2)), CPU)
+    assert [len(batch.labels) for batch in feed.in_order()] == [1, 1]

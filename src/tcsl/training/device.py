@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tcsl.config import DeviceSettings
 from tcsl.errors import InputError
+from tcsl.training.heap import kept_heap
 
 # Streams to lend again: cuBLAS keeps 68 MB for every one that it has seen, and torch a pool of memory.
 _IDLE: dict[torch.device, list[torch.cuda.Stream]] = {}
@@ -132,7 +133,7 @@ def borrowed_stream(device: torch.device) -> Iterator[torch.cuda.Stream]:
 
 @contextmanager
 def settled(settings: DeviceSettings) -> Iterator[None]:
-    """Run with the number of threads asked for and repeatable kernels; what was set before is restored."""
+    """Run with the number of threads asked for, repeatable kernels and a kept heap; what was before is restored."""
     threads = torch.get_num_threads()
     cudnn = torch.backends.cudnn
     before = (cudnn.deterministic, cudnn.benchmark)
@@ -140,7 +141,8 @@ def settled(settings: DeviceSettings) -> Iterator[None]:
         torch.set_num_threads(settings.threads)
     cudnn.deterministic, cudnn.benchmark = True, False
     try:
-        yield
+        with kept_heap():
+            yield
     finally:
         torch.set_num_threads(threads)
         cudnn.deterministic, cudnn.benchmark = before
