@@ -1,6 +1,7 @@
 """The Python functions, on real training runs that are small."""
 
 import json
+import shutil
 import warnings
 
 import numpy as np
@@ -307,7 +308,7 @@ def test_a_table_that_a_finished_run_lost_is_made_from_the_rest(lost, tmp_path):
     expected = made.scores.digest, made.coreset.digest
     for name in lost:
         (tmp_path / "run" / name).unlink()
-    with pytest.raises(InputError, match=rf"{lost[0]} is gone: run it again with resume=True"):
+    with pytest.raises(RunFolderError, match=rf"{lost[0]} is gone: --resume \(in Python, resume=True\) makes it from"):
         _ = [getattr(tcsl.load_run(tmp_path / "run"), part) for part in ("scores", "coreset")]
     again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
     assert (again.scores.digest, again.coreset.digest) == expected
@@ -321,7 +322,7 @@ def test_numbers_that_a_finished_run_lost_are_made_from_its_models(lost, tmp_pat
     before = (made.path / lost).read_bytes()
     (made.path / lost).unlink()
     if lost == "result.json":
-        with pytest.raises(RunFolderError, match=r"has no result.json: it is gone, --resume makes it again"):
+        with pytest.raises(RunFolderError, match=r"result.json is gone: --resume .* makes it from the rest"):
             tcsl.load_run(made.path)
     again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
     assert again.result == made.result
@@ -356,6 +357,98 @@ def test_what_a_trained_or_scored_run_lost_is_made_again(tmp_path):
     (tmp_path / "start.pth").write_bytes(kept)
     again = tcsl.train((X, y), settings=start, out=tmp_path / "model", resume=True)
     assert torch.equal(again(inputs), model(inputs))
+
+
+def test_what_cannot_be_made_again_leaves_a_finished_run_as_it_was(tmp_path):
+    X, y, _ = shortcut_rows()
+    start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+    given = {"test": (X[:100], y[:100]), "settings": start, "methods": ["cb_erm", "tcsl_cs"], "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    for lost in (
+        tmp_path / "start.pth",
+        made.path / "predictions.parquet",
+        made.path / "checkpoints/biased.safetensors",
+    ):
+        lost.unlink()
+    kept = {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"train.weights: .*start.pth does not exist"):
+        tcsl.debias((X, y), 0.5, **given, resume=True)
+    assert {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()} == kept
+    assert tcsl.load_run(made.path, (X, y)).result == made.result
+
+
+def test_a_coreset_that_is_there_is_not_chosen_again(tmp_path):
+    X, y, _ = shortcut_rows()
+    np.save(tmp_path / "seen.npy", X)
+    start = {"method.coreset.rule": "d2", "method.coreset.embedding": str(tmp_path / "seen.npy")}
+    given = {"test": (X[:100], y[:100]), "methods": ["coreset"], "settings": QUICK | start, "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    expected = {name: (made.path / name).read_bytes() for name in ("predictions.parquet", "coreset-coreset.parquet")}
+    for lost in ("predictions.parquet", "checkpoints/early-1.safetensors"):
+        (made.path / lost).unlink()
+    (tmp_path / "seen.npy").unlink()
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
+    assert again.result["coresets"] == made.result["coresets"]
+    assert {name: (made.path / name).read_bytes() for name in expected} == expected
+
+
+def test_a_marker_that_lists_nothing_has_all_looked_through_again(tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"test": (X[:100], y[:100]), "settings": QUICK, "methods": ["tcsl_cs"], "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    listed = (made.path / "done").read_bytes()
+    (made.path / "done").write_text("")
+    for lost in ("result.json", "coreset.parquet", "report.html"):
+        (made.path / lost).unlink()
+    again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
+    assert again.result == made.result
+    assert again.coreset.digest == made.coreset.digest
+    assert again.page is not None
+    assert (made.path / "done").read_bytes() == listed
+
+
+def test_what_somebody_else_puts_into_a_run_is_no_part_of_it(tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"settings": QUICK, "methods": ["tcsl_cs"], "out": tmp_path / "run"}
+    made = tcsl.debias((X, y), 0.5, **given)
+    listed = (made.path / "done").read_bytes()
+    made.coreset.save(made.path / "coreset-0.3.parquet")
+    (made.path / "coreset.parquet").unlink()
+    tcsl.debias((X, y), 0.5, **given, resume=True)
+    assert (made.path / "done").read_bytes() == listed
+
+
+def test_an_embedding_of_a_run_that_was_run_again_is_told(tmp_path):
+    X, y, _ = shortcut_rows()
+    tcsl.debias((X, y), 0.5, settings=QUICK | {"train.net": "mlp"}, methods=["cb_erm"], out=tmp_path / "one")
+    start = {"method.coreset.score": "selfsup", "method.coreset.embedding": f"run:{tmp_path / 'one'}:cb_erm"}
+    given = {"methods": ["coreset"], "settings": QUICK | start, "out": tmp_path / "two"}
+    tcsl.debias((X, y), 0.5, **given)
+    shutil.rmtree(tmp_path / "one")
+    tcsl.debias((X, y), 0.5, settings=QUICK | {"train.net": "mlp"}, seed=1, methods=["cb_erm"], out=tmp_path / "one")
+    with pytest.raises(RunFolderError, match=r"cb_erm\.safetensors: its content has changed since"):
+        tcsl.debias((X, y), 0.5, **given, resume=True)
+
+
+def test_a_run_that_knows_no_files_goes_on(tmp_path):
+    """Older folders do not have the digests of the files that they started from."""
+    X, y, _ = shortcut_rows()
+    start = QUICK | {"train.net": "mlp", "train.weights": weights_of_an_mlp(X, y, 0, tmp_path / "start.pth")}
+    made = tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False)
+    facts = json.loads((made.path / "data.json").read_text())
+    assert list(facts.pop("files")) == [str(tmp_path / "start.pth")]
+    (made.path / "data.json").write_text(json.dumps(facts))
+    again = tcsl.debias((X, y), 0.5, settings=start, out=tmp_path / "run", page=False, resume=True)
+    assert again.result == made.result
+
+
+def test_a_run_with_one_model_says_that_there_are_no_scores(tmp_path):
+    X, y, _ = shortcut_rows()
+    tcsl.train((X, y), settings=QUICK, out=tmp_path / "model")
+    for found in (tcsl.load_run(tmp_path / "model"), tcsl.load_run(tmp_path / "model", (X, y))):
+        for part in ("scores", "coreset", "model"):
+            with pytest.raises(InputError, match=r"has neither scores nor a coreset of its own, only a model"):
+                getattr(found, part)
 
 
 def test_a_run_of_scores_alone_says_what_to_do_with_them(tmp_path):
@@ -540,7 +633,7 @@ def test_runs_of_known_datasets_are_loaded_with_their_models(tmp_path):
     assert found.result == made.result
     assert torch.equal(found.models["cb_erm"](splits.test.inputs[:3]), made.models["cb_erm"](splits.test.inputs[:3]))
     (tmp_path / "run" / "checkpoints" / "cb_erm.safetensors").unlink()
-    with pytest.raises(RunFolderError, match="has no model 'cb_erm'"):
+    with pytest.raises(RunFolderError, match=r"cb_erm\.safetensors is gone: --resume"):
         load_models(tmp_path / "run")
 
 
@@ -634,10 +727,3 @@ def test_runs_on_other_test_data_have_places_of_their_own(tmp_path, monkeypatch)
 
 def test_all_that_is_public_is_listed():
     assert set(tcsl.__all__) <= set(dir(tcsl))
-
-
-def test_a_folder_of_one_training_has_no_coreset(tmp_path):
-    X, y, _ = shortcut_rows()
-    tcsl.train((X, y), settings=QUICK | {"train.epochs": 1}, out=tmp_path / "model")
-    with pytest.raises(InputError, match="the run has no TCSL-CS, only final"):
-        _ = tcsl.load_run(tmp_path / "model", (X, y)).coreset

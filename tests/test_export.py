@@ -524,6 +524,24 @@ def test_a_run_that_is_not_finished_has_no_coreset_yet(run, tmp_path, tcsl_comma
         assert f"{part} has no {what} yet: it is not finished, go on with the same command and --resume" in err
 
 
+def test_tables_that_a_finished_run_has_lost_are_said_to_be_gone(run, tmp_path, tcsl_command):
+    part = tmp_path / "part"
+    shutil.copytree(run, part)
+    for name in ("coreset.parquet", "scores.parquet"):
+        (part / name).unlink()
+    for words, name in (
+        (["export", part, "--ids", tmp_path / "x"], "coreset.parquet"),
+        (["export", part, "--scores", tmp_path / "x.csv"], "scores.parquet"),
+        (["figures", part], "scores.parquet"),
+        (["report", part], "scores.parquet"),
+    ):
+        code, _, err = tcsl_command(*words)
+        assert code == 2
+        assert f"{part / name} is gone: --resume (in Python, resume=True) makes it from the rest" in " ".join(
+            err.split()
+        )
+
+
 def test_a_run_without_any_coreset_or_scores(run, tmp_path, tcsl_command):
     source = run.parent / "data" / "t.csv"
     columns = ["--columns", "label=species,split=part"]

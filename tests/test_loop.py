@@ -285,6 +285,24 @@ def test_a_loss_that_is_not_finite_names_the_epoch_and_keeps_the_last_good_state
     assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
 
 
+def test_a_step_that_explodes_at_the_end_of_an_epoch_is_not_saved(tmp_path):
+    """The loss of the third epoch's last batch is finite, and its gradient is not."""
+    feed, batches = rows_feed(20), []
+    checkpoint = Checkpoint(tmp_path / "part.safetensors", share=1e9)
+
+    def steep(logits, batch):
+        batches.append(batch)
+        losses = cross_entropy(logits, batch)
+        nothing = (logits - logits.detach()).sum(1)
+        return losses if len(batches) != 15 else losses._replace(minimised=losses.minimised + nothing.abs().sqrt())
+
+    with pytest.raises(NonFiniteLoss, match=r"in epoch 3 of stage 'test'. The state after epoch 2 is kept"):
+        train(feed, checkpoint=checkpoint, objective=steep, steps=25)
+    tensors, facts = load_tensors(checkpoint.path)
+    assert facts["step"] == 10
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -157,6 +157,25 @@ def test_an_unfinished_run_has_no_result_and_says_so(tmp_path):
         folder.result()
 
 
+@pytest.mark.parametrize("name", ["data.json", "environment.json"])
+def test_what_nothing_can_make_again_is_said_to_be_gone(name, tmp_path):
+    folder = open_folder(tmp_path / "run")
+    folder.finish({"x": 1})
+    (tmp_path / "run" / name).unlink()
+    with pytest.raises(RunFolderError, match=rf"has no {name}: it is gone, run it in another folder"):
+        folder.data() if name == "data.json" else folder.environment()
+
+
+def test_a_run_is_whole_while_it_has_what_it_left(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    assert not folder.whole
+    folder.finish({"x": 1})
+    assert folder.whole
+    (tmp_path / "run" / "result.json").unlink()
+    assert folder.done
+    assert not folder.whole
+
+
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = tmp_path / "table"
     write_atomic(path, "old")

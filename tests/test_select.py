@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import tcsl
-from tcsl.errors import InputError
+from tcsl.errors import InputError, TcslWarning
 from tcsl.scores import Coreset, Scores, digest, read_facts
+from tcsl.selection.coreset import scores_of
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -563,3 +564,11 @@ def test_scores_of_a_run_are_selected_by_algorithm_2_alone(tmp_path):
     kept = tcsl.select(path, rule="tcsl_cs", ratio=0.5)
     assert kept.indices.tolist() == tcsl.select(path, ratio=0.5).indices.tolist()
     assert kept.scores is None
+
+
+@pytest.mark.parametrize("labels", [np.array([5, 6] * 20), np.array(["ant", "bee"] * 20)])
+def test_a_class_that_the_scores_names_do_not_have_is_called_by_its_label(labels):
+    """Scores of a run have the names of its classes; their labels may have been replaced since."""
+    scores = scores_of(np.ones((40, 2), np.float32), np.arange(40.0), labels, facts={"class_names": ["x", "y"]})
+    with pytest.warns(TcslWarning, match=rf"no sample of class {labels[1]}:"):
+        tcsl.select(scores, ratio=0.026, settings={"select.fill": "global", "select.tau": 0})

@@ -212,13 +212,13 @@ def train(
     with opened_job(
         train_set, resolved, net=net, work=work, path=path, resume=resume, report=report, loggers=_names(logger)
     ) as job:
-        if job.folder and job.folder.done:
+        if job.folder and job.folder.whole:
             return load_final(job, "final")
         model = train_final(replace(job.hiding(), judge=judge_of(job, judged)), "final", coreset)
         if job.folder:
             n = len(train_set if coreset is None else coreset)
             models = {"final": model_facts(job.folder, "final")}
-            job.folder.finish({"schema": SCHEMA, "n": n, "models": models, **job.folder.spent()}, stages=["final"])
+            job.folder.finish({"schema": SCHEMA, "n": n, "models": models, **job.folder.spent()}, models=["final"])
         return model
 
 

@@ -24,7 +24,7 @@ from tcsl.training.feed import Feed
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
-from tcsl.types import FloatArray
+from tcsl.types import FloatArray, IntArray
 
 Need: TypeAlias = Literal["train groups", "val", "val groups"]  # what a method may be handed beside labels
 
@@ -76,6 +76,13 @@ class Job:
             weights=self.settings.train.weights,
             start=start,
         )
+
+    def chosen(self, method: str) -> IntArray | None:
+        """Return what a method's coreset keeps, where the run folder has it and the model that was trained on it."""
+        if self.folder is None or not self.folder.has_stage(method):
+            return None
+        path = self.folder.coreset_path(method)
+        return Coreset.load(path).indices if path.exists() else None
 
     def stage(
         self, name: str, weights: str, train: Callable[[nn.Module, Checkpoint | None], dict[str, Tensor]]
@@ -261,6 +268,8 @@ def load_final(job: Job, stage: str) -> nn.Module:
     """Return a final model that the run folder has."""
 
     def missing(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
+        assert job.folder is not None
+        job.folder.check_lost(job.folder.stage_path(stage))
         raise RunFolderError(f"the run has no model {stage!r}: go on with --resume, which makes it")
 
     return job.stage(stage, "final", missing)[0]

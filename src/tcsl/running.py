@@ -28,6 +28,7 @@ from tcsl.errors import InputError, TcslWarning
 from tcsl.evaluation import Evaluation, evaluate_predictions, identification
 from tcsl.loggers.base import check_loggers, opened_loggers
 from tcsl.methods.base import Method, Outcome, check_method, check_needs, check_options, run_method
+from tcsl.methods.sources import file_of
 from tcsl.model_selection import judge_of, judged_facts, judged_on, judging_steps, model_facts
 from tcsl.pipeline import Job, biased_stage, load_final
 from tcsl.registry import METHODS
@@ -95,8 +96,7 @@ class Run:
         place = self.path / name
         if place.is_file():
             return place
-        if "tcsl_cs" in self._made:
-            raise InputError(f"{place} is gone: run it again with resume=True, and it is made from the rest")
+        RunFolder(self.path).check_lost(place)
         raise self._without_tcsl_cs()
 
     @property
@@ -110,8 +110,14 @@ class Run:
                 f"the models of {self.path} are not loaded, since its data came from Python: give them, as in "
                 "tcsl.load_run(path, (X, y))"
             )
-        if not self._made:
+        work = RunFolder(self.path).data()["work"]
+        if work == "score":
             return InputError(f"{self.path} has scores alone: select from them with tcsl.select(run.scores)")
+        if work == "train":
+            return InputError(
+                f"{self.path} has neither scores nor a coreset of its own, only a model, run.models['final'] (on data "
+                "from Python with tcsl.load_run(path, (X, y)))"
+            )
         return InputError(
             f"the run has no TCSL-CS, only {', '.join(self._made)}: name tcsl_cs among its methods; the models of the "
             "others are in run.models"
@@ -187,7 +193,7 @@ def run_methods(
     ) as job:
         folder = job.folder
         assert folder is not None
-        if folder.done:  # nothing is worked out again: what it was made from may be gone
+        if folder.whole:  # nothing is worked out again: what it was made from may be gone
             models = {name: load_final(job, name) for name in methods}
             if page:
                 _end_with_page(job)
@@ -212,8 +218,9 @@ def run_methods(
             **folder.spent(),
             "unknown": _unknown(train_set, test_set),
         }
-        folder.finish(result, stages=methods)
+        folder.finish(result, models=methods)
         if page:
+            (path / "report.html").unlink(missing_ok=True)  # of a finished run that has just made again what it lost
             _end_with_page(job)
         return Run(path, folder.result(), models)
 
@@ -314,7 +321,7 @@ def opened_job(
 
 def _warn_of_another_device(folder: RunFolder, feed: Feed) -> None:
     """Say where a run goes on with other hardware than it began with: its bytes are then those of neither."""
-    if folder.done or not (folder.path / "environment.json").exists():
+    if folder.whole or not (folder.path / "environment.json").exists():
         return
     began, now = folder.environment(), feed.facts() | {"threads": torch.get_num_threads()}
     now.pop("feed" if feed.hardware.device.type == "cpu" else "threads")  # which changes nothing there
@@ -521,7 +528,8 @@ def _data_facts(data: Dataset) -> dict[str, Any]:
 
 def _start_facts(settings: Settings) -> dict[str, Any]:
     """Return the digests of the files that the settings name, weights and embeddings; one that is gone has none."""
-    named = [settings.train.weights, *(str(of.get("embedding", "")) for of in settings.method.values())]
+    embeddings = [str(of["embedding"]) for of in settings.method.values() if "embedding" in of]
+    named = [settings.train.weights, *map(file_of, embeddings)]
     digests = {}
     for name in named:
         with suppress(OSError), open(name, "rb") as file:

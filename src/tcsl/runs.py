@@ -19,7 +19,7 @@
     marks.parquet      samples that were marked in `tcsl explore`, where any were
 
 Files are whole or absent. A folder made with other settings or data is refused. A finished run that has lost something
-goes on when it is resumed, and makes it again from the rest.
+makes it again from the rest when it is resumed; until then it is read as it is.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
     from tcsl.training.checkpoint import Checkpoint
     from tcsl.training.loop import Epoch
-
-
-_LEFT = ("result.json", "scores*.parquet", "coreset*.parquet", "predictions.parquet")
 
 
 class RunFolder:
@@ -82,7 +79,6 @@ class RunFolder:
                     "choose another place with --out, or delete it (in Python, resume=True or out=...)"
                 )
             folder._acquire()
-            folder._reopen_if_lost()
         else:
             if path.exists() and (not path.is_dir() or any(not _begun(p.name) for p in path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
@@ -117,6 +113,20 @@ class RunFolder:
         """Whether the run is finished."""
         return (self.path / "done").exists()
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to do: the run is finished and has what it left, as far as the marker lists it."""
+        left = self._left()
+        return bool(left) and all((self.path / name).exists() for name in left)
+
+    def check_lost(self, path: Path) -> None:
+        """Raise an error where the run was finished with a file that is gone now."""
+        if not path.exists() and path.relative_to(self.path).as_posix() in self._left():
+            raise RunFolderError(f"{path} is gone: --resume (in Python, resume=True) makes it from the rest")
+
+    def _left(self) -> list[str]:
+        return (self.path / "done").read_text().split() if self.done else []
+
     def settings(self) -> Settings:
         """Return the settings that the folder was made with."""
         return from_flat(self._stored_settings())
@@ -136,23 +146,19 @@ class RunFolder:
         out: dict[str, Any] = self._read("result.json")
         return out
 
-    def finish(self, result: Mapping[str, Any], stages: Collection[str] = ()) -> None:
+    def finish(self, result: Mapping[str, Any], models: Collection[str] = ()) -> None:
         """Write the result, then the marker with the names of what the run left.
 
         Parameters
         ----------
-        stages : those of the final models; of others it is no loss if their files go
+        models : the final ones; of other stages it is no loss if their files go
         """
         write_atomic(self.path / "result.json", _json(result))
-        left = [path for pattern in _LEFT for path in self.path.glob(pattern)] + [*map(self._stage_path, stages)]
+        tables = [self.scores_path(), *map(self.scores_path, models), *map(self.coreset_path, models)]
+        tables = [path for path in (*tables, self.path / "predictions.parquet") if path.exists()]
+        left = {self.path / "result.json", *map(self.stage_path, models), *tables}
         names = sorted(path.relative_to(self.path).as_posix() for path in left)
         write_atomic(self.path / "done", "".join(f"{name}\n" for name in names))
-
-    def _reopen_if_lost(self) -> None:
-        """Make a finished run that has lost something an unfinished one; its page is then made again, too."""
-        if self.done and not all((self.path / name).exists() for name in (self.path / "done").read_text().split("\n")):
-            for name in ("report.html", "samples.parquet", "done"):
-                (self.path / name).unlink(missing_ok=True)
 
     def scores_path(self, method: str = "tcsl_cs") -> Path:
         """Return where a method's scores lie."""
@@ -172,27 +178,28 @@ class RunFolder:
         """Write a finished stage; its last epoch's checkpoint is not needed any more."""
         from tcsl.training.checkpoint import save_tensors
 
-        save_tensors(self._stage_path(stage), tensors, schema=SCHEMA, stage=stage)
+        save_tensors(self.stage_path(stage), tensors, schema=SCHEMA, stage=stage)
         self.checkpoint(stage).remove()
 
-    def _stage_path(self, stage: str) -> Path:
+    def stage_path(self, stage: str) -> Path:
+        """Return where a finished stage lies."""
         return self.path / "checkpoints" / f"{stage}.safetensors"
 
     def has_stage(self, stage: str) -> bool:
         """Tell whether a stage is finished and its file there."""
-        return self._stage_path(stage).exists()
+        return self.stage_path(stage).exists()
 
     def load_stage(self, stage: str) -> dict[str, Tensor] | None:
         """Return a finished stage, or None."""
         from tcsl.training.checkpoint import load_tensors
 
-        return load_tensors(self._stage_path(stage))[0] if self.has_stage(stage) else None
+        return load_tensors(self.stage_path(stage))[0] if self.has_stage(stage) else None
 
     def stage_table(self, stage: str, name: str) -> Tensor | None:
         """Return one table of a finished stage, without its net; None where there is none."""
         from tcsl.training.checkpoint import load_tensors
 
-        return load_tensors(self._stage_path(stage), only=name)[0].get(name) if self.has_stage(stage) else None
+        return load_tensors(self.stage_path(stage), only=name)[0].get(name) if self.has_stage(stage) else None
 
     def report(self, epoch: Epoch) -> None:
         """Append an epoch to metrics.jsonl; what an interrupted run wrote of the same or later epochs goes."""
@@ -246,9 +253,12 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except FileNotFoundError:
-            lost = self.done and name == "result.json"
-            hint = ": it is gone, --resume makes it again" if lost else ": the run is not finished, go on with --resume"
-            raise RunFolderError(f"{self.path} has no {name}{hint}") from None
+            self.check_lost(self.path / name)
+            unfinished = name == "result.json" and not self.done
+            why = (
+                "the run is not finished, go on with --resume" if unfinished else "it is gone, run it in another folder"
+            )
+            raise RunFolderError(f"{self.path} has no {name}: {why}") from None
 
     def _stored_settings(self) -> dict[str, Any]:
         try:

@@ -88,8 +88,9 @@ def coreset_baseline(
 
     def run(job: Job) -> Outcome:
         options, wanted = choices(job.settings)
-        advice = advice_on_classes(options.rule, options)
-        return train_on(job, name, _select(job, options, wanted), advice=advice)
+        chosen = job.chosen(name)
+        indices = _select(job, options, wanted) if chosen is None else chosen
+        return train_on(job, name, indices, advice=advice_on_classes(options.rule, options))
 
     def check(job: Job, net: nn.Module) -> None:
         check_number(job, net)

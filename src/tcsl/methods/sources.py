@@ -200,6 +200,19 @@ def _by_name(net: str) -> bool:
     return _of_library(net) or net == "auto" or net in NETS
 
 
+def file_of(name: str) -> str:
+    """Return the file that an embedding of this name is read from; of others, no file has what is returned.
+
+    >>> file_of("run:runs/a:cb_erm"), file_of("clip:ViT-B-32:mine.pt"), file_of("seen.npy")
+    ('runs/a/checkpoints/cb_erm.safetensors', 'mine.pt', 'seen.npy')
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "run":
+        folder, _, model = rest.rpartition(":")
+        return RunFolder(Path(folder)).stage_path(model).as_posix()
+    return clip_parts(name)[1] if kind == "clip" else name
+
+
 def clip_parts(name: str) -> tuple[str, str]:
     """Return model and weights of clip:MODEL:WEIGHTS.
 

@@ -84,6 +84,7 @@ def read_material(path: Path, *, for_page: bool = True) -> Material:
         raise InputError(f"{path} is not finished: go on with the same command and --resume")
     wanted, by = (("scores.parquet", "coreset.parquet"), "a page") if for_page else (("scores.parquet",), "figures")
     for name in wanted:
+        folder.check_lost(path / name)
         if not (path / name).is_file():
             also = "" if for_page else "; tcsl score makes scores alone"
             raise InputError(

@@ -64,7 +64,8 @@ def warn_of_lost_classes(
     stacklevel : the line to blame, as in `warnings.warn`: 3 is the caller of the function that calls this one
     """
     if lost := lost_classes(labels, chosen):
-        called = ", ".join(str(names[label]) if len(names) else str(label) for label in lost)
+        named = dict(enumerate(names))
+        called = ", ".join(str(named.get(label, label)) for label in lost)
         warnings.warn(
             f"{of} has no sample of class {called}: a model trained on it cannot predict them; {advice}",
             TcslWarning,
