@@ -18,7 +18,7 @@ test: $(READY)
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/rules.py
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/engine.py cpu heap
 	$(BIN)/python benchmarks/feeding.py
 	$(BIN)/python benchmarks/table.py
 	$(BIN)/python benchmarks/page.py

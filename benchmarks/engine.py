@@ -1,13 +1,14 @@
 """The GPU engine: epochs of ResNet50 on Waterbirds' shapes and of ResNet18 on cMNIST's, against a textbook loop.
 
     python benchmarks/engine.py [waterbirds cmnist profile disk memory agreement] --root DATA --weights FILE
-    python benchmarks/engine.py cpu
+    python benchmarks/engine.py cpu heap
 
 Inputs are random bytes of the real sizes: what is in a picture does not change the time of a step. Medians over epochs
 after the first three, in which steps are compiled and captured. The textbook loop has a DataLoader with eight workers,
 float32 with TF32, cuDNN free to choose its kernels, and the same batches; it records nothing. `profile`: the kernels of
 a step, by what they do. `disk`: a fresh process goes from the real Waterbirds' files to the coreset, profile `fast`.
-`cpu`: the selection, training and evaluation on two cores. Each part has a record of its own.
+`cpu`: the selection, training and evaluation on two cores. `heap`: what keeping freed memory brings there. Each part
+has a record of its own.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from contextlib import nullcontext
 import numpy as np
 from common import write
 from engine_agreement import agreement_rows
+from engine_cpu import compare
 from engine_disk import disk_rows
 from engine_epochs import (
     CMNIST,
@@ -31,9 +33,9 @@ from engine_epochs import (
     side_by_side,
     textbook,
 )
+from engine_heap import heap_rows
 from engine_memory import memory_rows
 from engine_profile import profile_rows
-from loop import compare
 
 from tcsl.config import DeviceSettings, resolve
 from tcsl.selection.tcsl_cs import select_tcsl_cs
@@ -121,7 +123,9 @@ PARTS = {
     "memory": memory_rows,
     "agreement": agreement_rows,
     "cpu": cpu_rows,
+    "heap": heap_rows,
 }
+ON_CPU = ("cpu", "heap")
 
 
 def part(name):
@@ -132,15 +136,17 @@ def part(name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = [name for name in PARTS if name != "cpu"]
-    parser.add_argument("parts", nargs="*", type=part, default=usual, help=f"{', '.join(PARTS)}; all but cpu if none")
+    usual = [name for name in PARTS if name not in ON_CPU]
+    parser.add_argument(
+        "parts", nargs="*", type=part, default=usual, help=f"{', '.join(PARTS)}; all of the GPU if none"
+    )
     parser.add_argument("--root", default="", help="of the real Waterbirds, for the part disk")
     parser.add_argument("--weights", default="", help="a file for its ResNet50")
     options = parser.parse_args()
     if "disk" in options.parts and not options.root:
         parser.error("the part disk needs --root, where the real Waterbirds is")
     for name in options.parts:
-        with settled(DeviceSettings()) if name != "cpu" else nullcontext():  # there, ours alone
+        with settled(DeviceSettings()) if name not in ON_CPU else nullcontext():  # there, ours alone
             write(f"benchmark-engine-{name}", PARTS[name](options))
 
 

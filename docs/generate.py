@@ -305,13 +305,12 @@ BLOCKS = {
     "benchmark-peers-minority": lambda: peers("minority"),
     "benchmark-peers-numbers": lambda: peers("numbers"),
     "benchmark-peers-disagreements": lambda: peers("disagreements"),
-    "benchmark-loop": lambda: benchmark("benchmark-loop"),
     "benchmark-feeding": lambda: benchmark("benchmark-feeding"),
     "benchmark-table": lambda: benchmark("benchmark-table"),
     "benchmark-page": lambda: benchmark("benchmark-page"),
     **{
         f"benchmark-engine-{part}": partial(benchmark, f"benchmark-engine-{part}")
-        for part in ("waterbirds", "cmnist", "profile", "disk", "memory", "cpu")
+        for part in ("waterbirds", "cmnist", "profile", "disk", "memory", "cpu", "heap")
     },
     "agreement": agreement,
     "verdict": verdict,

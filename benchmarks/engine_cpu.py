@@ -1,17 +1,13 @@
-"""The training loop, recording every loss, and evaluation, against textbook PyTorch loops with a DataLoader.
-
-    python benchmarks/loop.py [--epochs 7]
+"""Training, recording every loss, and evaluation on a CPU, against textbook loops, for benchmarks/engine.py.
 
 Same net, same data, same optimizer, same batches; the textbook loop records nothing. Epochs of all loops alternate in
 one process, and medians are compared.
 """
 
-import argparse
 import statistics
 import time
 
 import torch
-from common import write
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -122,14 +118,3 @@ def rows_of(name, data, net, settings, threads, epochs):
             | {f"{loop}, s": value for loop, value in median.items()}
             | {"best textbook / ours": best / median["ours"]}
         )
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=7, help="of each, alternating; the first is not counted")
-    epochs = parser.parse_args().epochs
-    write("benchmark-loop", compare(epochs), epochs=epochs)
-
-
-if __name__ == "__main__":
-    main()
