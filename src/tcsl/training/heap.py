@@ -21,9 +21,8 @@ def kept_heap() -> Iterator[None]:
     """Keep freed memory for the next batch; at the end of the outermost such block it is handed back.
 
     glibc hands freed blocks above 32 MB back to the system, which clears each page again when it is next asked for. On
-    images of 224 pixels that is half of an evaluation with MobileNetV2 and a tenth of an epoch of ResNet50. What is
-    kept in pieces that are too small for the next batch makes that epoch's peak memory 14 % higher. With another C
-    library nothing is done.
+    images of 224 pixels that is half of an evaluation with MobileNetV2 and 12 % of an epoch of ResNet50, whose peak
+    memory is a quarter higher for it (docs/benchmarks.md). With another C library nothing is done.
     """
     global _holders
     libc = _glibc()
