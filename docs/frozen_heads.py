@@ -9,7 +9,15 @@ from writing import interval, plain, shortened, spread, table
 from tcsl.selection.quota import said
 from tcsl.statistics import paired
 
-DIFFERENCES = ("cb_erm", "rgbal", "tcsl_cs_all", "tcsl_cs_fast", "tcsl_cs_paper")  # what the default is compared with
+DIFFERENCES = (  # what the default is compared with
+    "cb_erm",
+    "rgbal",
+    "tcsl_cs_all",
+    "tcsl_cs_shares",
+    "tcsl_cs_global",
+    "tcsl_cs_fast",
+    "tcsl_cs_paper",
+)
 BESIDE = ("cb_erm", "rgbal", "tcsl_cs_paper")  # the same, where little room is
 CAMPAIGNS = {  # the ends of the records' names, by the net
     "ResNet50": ("resnet50_v1_lr0.01_wd0.001", "resnet50_v1_lr0.01"),
