@@ -110,7 +110,7 @@ class Feed:
         """Yield all samples in order, in batches for evaluation."""
         n, most = len(self), _EVALUATION_BATCH
         if self.hardware.device.type == "cpu":
-            most = min(most, max(1, _EVALUATION_VALUES // self.inputs[:1].numel()))
+            most = min(most, max(1, _EVALUATION_VALUES // self.inputs.shape[1:].numel()))
         sizes = [most] * (n // most) + [n % most] * (n % most > 0)
         yield from self.batches(torch.arange(n), sizes)
 
