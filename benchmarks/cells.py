@@ -19,6 +19,7 @@ VARIANTS = {  # of TCSL-CS: the profile that scores, and what is changed in the 
     "tcsl_cs_bot": ("default", {"select.tau": 0.0}),  # cMNIST's preset has it
     "tcsl_cs_hist": ("default", {"select.tau": 1.0}),
     "tcsl_cs_shares": ("default", {"select.fill": "class"}),
+    "tcsl_cs_shares_all": ("default", {"select.fill": "class", "select.high_share": 1.0}),
     "tcsl_cs_global": ("default", {"select.fill": "global"}),
     "tcsl_cs_true": ("default", {}),
 }

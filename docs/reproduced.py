@@ -21,6 +21,7 @@ METHODS = {
     "tcsl_cs_fast": "TCSL-CS, profile fast",
     "tcsl_cs_all": "TCSL-CS, default, G_high takes what it has",
     "tcsl_cs_shares": "TCSL-CS, default, filled by the classes' shares",
+    "tcsl_cs_shares_all": "TCSL-CS, default, filled by the classes' shares, G_high takes what it has",
     "tcsl_cs_global": "TCSL-CS, default, filled over all classes at once",
     "tcsl_cs_bot": "TCSL-CS, default, filled by the lowest TCSL_c",
     "tcsl_cs_hist": "TCSL-CS, default, filled from bins",
