@@ -635,7 +635,7 @@ def test_folders_that_cannot_be_explored(run, tmp_path, tcsl_command):
     (run / "marks.parquet").write_bytes(b"PAR1")
     assert "marks.parquet is not a Parquet file" in error(run)
     (run / "scores.parquet").unlink()
-    assert "has no scores.parquet" in error(run)
+    assert "scores.parquet is gone: --resume" in error(run)
     (run / "done").unlink()
     assert "is not finished" in error(run)
 
