@@ -50,7 +50,7 @@ def ours(data, name, settings):
         with settled(DeviceSettings()):
             predicted(net, feed)
 
-    return {"training": epoch, "evaluation": evaluation}
+    return {"epoch with every loss recorded": epoch, "evaluation": evaluation}
 
 
 def textbook(data, name, settings, workers):
@@ -80,41 +80,32 @@ def textbook(data, name, settings, workers):
         body.eval()
         torch.cat([body(x).argmax(1) for x, _ in in_order])
 
-    return {"training": epoch, "evaluation": evaluation}
+    return {"epoch with every loss recorded": epoch, "evaluation": evaluation}
 
 
 def compare(epochs):
-    """Return a row for each dataset, number of threads, and training or evaluation."""
+    """Yield each work, our seconds, and those of the faster textbook loop."""
     cases = (
         ("digits 8 x 8", digits(), "small_cnn", 32),
         ("28 x 28", generated(5000, 28), "small_cnn", 128),
         ("224 x 224", generated(128, 224), "torchvision:resnet18", 32),
     )
-    return [
-        row
-        for name, data, net, batch in cases
-        for threads in (1, 2)
-        for row in rows_of(name, data, net, TrainSettings(epochs=1, batch_size=batch, lr=0.01), threads, epochs)
-    ]
+    for name, data, net, batch in cases:
+        settings = TrainSettings(epochs=1, batch_size=batch, lr=0.01)
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            loops = [ours(data, net, settings), *(textbook(data, net, settings, workers) for workers in (0, 2))]
+            for work in loops[0]:
+                own, *others = alternating([works[work] for works in loops], epochs)
+                yield f"{name}, {net.rpartition(':')[2]}, {threads} threads: {work}", own, min(others)
 
 
-def rows_of(name, data, net, settings, threads, epochs):
-    torch.set_num_threads(threads)
-    loops = {"ours": ours(data, net, settings)}
-    loops |= {f"textbook, {workers} workers": textbook(data, net, settings, workers) for workers in (0, 2)}
-    about = {"data": name, "net": net.rpartition(":")[2], "n": len(data), "batch": settings.batch_size}
-    for work in ("training", "evaluation"):
-        seconds = {loop: [] for loop in loops}
-        for _ in range(epochs):
-            for loop, works in loops.items():
-                started = time.perf_counter()
-                works[work]()
-                seconds[loop].append(time.perf_counter() - started)
-        median = {loop: statistics.median(values[1:]) for loop, values in seconds.items()}
-        best = min(value for loop, value in median.items() if loop != "ours")
-        yield (
-            about
-            | {"work": work, "threads": threads}
-            | {f"{loop}, s": value for loop, value in median.items()}
-            | {"best textbook / ours": best / median["ours"]}
-        )
+def alternating(works, times):
+    """Return the median seconds of each work, the first time left out; they take turns."""
+    seconds = [[] for _ in works]
+    for _ in range(times):
+        for work, taken in zip(works, seconds, strict=True):
+            started = time.perf_counter()
+            work()
+            taken.append(time.perf_counter() - started)
+    return [statistics.median(taken[1:]) for taken in seconds]

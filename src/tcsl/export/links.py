@@ -10,9 +10,10 @@ from pathlib import Path
 from tcsl.config import Settings
 from tcsl.data.images import Images
 from tcsl.errors import InputError
-from tcsl.export.marked import find, names_of
+from tcsl.export.marked import find
 from tcsl.export.place import check_place
 from tcsl.scores import Coreset
+from tcsl.selection.classes import names_of
 
 
 def export_links(coreset: Coreset, settings: Settings, folder: Path, *, class_names: Sequence[str]) -> Path:

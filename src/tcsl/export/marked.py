@@ -17,7 +17,8 @@ from tcsl.errors import InputError
 from tcsl.registry import DATASETS, unknown
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores
-from tcsl.types import AnyArray, IntArray, Progress
+from tcsl.selection.classes import names_of
+from tcsl.types import IntArray, Progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -200,16 +201,6 @@ def find(ids: Sequence[Any], labels: Sequence[str], settings: Settings, *, whose
             "had: it has changed since the run"
         )
     return manifest, kept
-
-
-def names_of(labels: AnyArray, class_names: Sequence[str]) -> list[str]:
-    """Return the classes' names; a coreset of a table has the table's own labels, which stay.
-
-    >>> names_of(np.array([1, 0]), ["cat", "dog"]), names_of(np.array(["bird"]), ["cat", "dog"])
-    (['dog', 'cat'], ['bird'])
-    """
-    names = dict(enumerate(class_names))
-    return [names.get(label, str(label)) for label in labels.tolist()]
 
 
 def _only_in_python() -> InputError:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from tcsl.config import Settings
 from tcsl.data.images import Images
 from tcsl.errors import InputError
-from tcsl.export.marked import find, names_of
+from tcsl.export.marked import find
 from tcsl.export.place import TABLES, check_place
 from tcsl.files import write_atomic
 from tcsl.scores import Coreset, Scores
+from tcsl.selection.classes import names_of
 
 if TYPE_CHECKING:
     import polars as pl

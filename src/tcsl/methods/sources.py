@@ -136,9 +136,8 @@ def _load(job: Job, name: str) -> FloatArray | Callable[[Feed], FloatArray]:
 
 def _other_net(name: str, data: Dataset) -> nn.Module | None:
     """Return the net of torchvision:NAME, timm:NAME or run:FOLDER:MODEL; None where the name is none of these."""
-    kind, _, rest = name.partition(":")
-    if kind == "run":
-        folder, _, model = rest.rpartition(":")
+    if name.startswith("run:"):
+        folder, model = _run_parts(name)
         if not (folder and model):
             raise InputError(
                 f"the embedding of a run is named run:FOLDER:MODEL, such as run:runs/a:cb_erm, got {name!r}"
@@ -206,11 +205,16 @@ def file_of(name: str) -> str:
     >>> file_of("run:runs/a:cb_erm"), file_of("clip:ViT-B-32:mine.pt"), file_of("seen.npy")
     ('runs/a/checkpoints/cb_erm.safetensors', 'mine.pt', 'seen.npy')
     """
-    kind, _, rest = name.partition(":")
-    if kind == "run":
-        folder, _, model = rest.rpartition(":")
+    if name.startswith("run:"):
+        folder, model = _run_parts(name)
         return RunFolder(Path(folder)).stage_path(model).as_posix()
-    return clip_parts(name)[1] if kind == "clip" else name
+    return clip_parts(name)[1] if name.startswith("clip:") else name
+
+
+def _run_parts(name: str) -> tuple[str, str]:
+    """Return folder and model of run:FOLDER:MODEL, empty where they are missing."""
+    folder, _, model = name.removeprefix("run:").rpartition(":")
+    return folder, model
 
 
 def clip_parts(name: str) -> tuple[str, str]:

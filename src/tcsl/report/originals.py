@@ -62,9 +62,10 @@ def open_originals(
     original : from a sample's index to its image, which raises InputError where the file cannot be shown any more; None
         where the samples are rows of numbers
     """
-    from tcsl.export.marked import find, names_of
+    from tcsl.export.marked import find
     from tcsl.export.pixels import image_files
     from tcsl.running import load_training_set
+    from tcsl.selection.classes import names_of
 
     if not settings.data.name:
         raise InputError("the data came from Python, and only the caller has them")

@@ -45,6 +45,16 @@ def lost_classes(labels: AnyArray, chosen: IntArray) -> list[Any]:
     return lost
 
 
+def names_of(labels: AnyArray, class_names: Sequence[str]) -> list[str]:
+    """Return the classes' names; a coreset of a table has the table's own labels, which stay.
+
+    >>> names_of(np.array([1, 0]), ["cat", "dog"]), names_of(np.array(["bird"]), ["cat", "dog"])
+    (['dog', 'cat'], ['bird'])
+    """
+    names = dict(enumerate(class_names))
+    return [names.get(label, str(label)) for label in labels.tolist()]
+
+
 def warn_of_lost_classes(
     labels: AnyArray,
     chosen: IntArray,
@@ -64,8 +74,7 @@ def warn_of_lost_classes(
     stacklevel : the line to blame, as in `warnings.warn`: 3 is the caller of the function that calls this one
     """
     if lost := lost_classes(labels, chosen):
-        named = dict(enumerate(names))
-        called = ", ".join(str(named.get(label, label)) for label in lost)
+        called = ", ".join(names_of(np.array(lost), names))
         warnings.warn(
             f"{of} has no sample of class {called}: a model trained on it cannot predict them; {advice}",
             TcslWarning,
