@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import tcsl
-from tcsl.config import DeviceSettings, resolve
+from tcsl.config import DeviceSettings, TrainSettings, resolve
 from tcsl.data.dataset import make_dataset
 from tcsl.pipeline import train_final
 from tcsl.running import opened_job
@@ -41,7 +41,7 @@ def test_the_statistics_of_batchnorm_are_those_of_the_averaged_net():
     data = make_dataset(torch.from_numpy(X), torch.from_numpy(Y))
     feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
     net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average = Average(net, feed, every=1, batch_size=40, seed=0)
+    average = Average(net, feed, TrainSettings(batch_size=40), every=1, seed=0)
     for epoch in range(1, 6):
         nn.init.constant_(net[0].weight, epoch)
         net[1].running_mean.fill_(100)
@@ -58,10 +58,31 @@ def test_statistics_are_the_mean_over_samples_whatever_the_batches():
     data = make_dataset(torch.from_numpy(X), torch.from_numpy(Y))
     feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
     net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(3))
-    average = Average(net, feed, every=1, batch_size=15, seed=0)  # 15, 15, 10
+    average = Average(net, feed, TrainSettings(batch_size=15), every=1, seed=0)  # 15, 15, 10
     average.look(1, 1)
     average.take()
     torch.testing.assert_close(net[1].running_mean, torch.from_numpy(X).mean(0))
+
+
+def test_statistics_are_of_the_order_and_of_the_augmentation_that_the_net_was_trained_with():
+    """As the running ones of the last epoch are; a group-balanced order shows rare groups more often than they are."""
+    images = torch.zeros(40, 1, 4, 4)
+    images[:4] = 1  # the minority
+    images[:, :, :, 0] += 10  # what a flip moves to the other side
+    data = make_dataset(images, torch.from_numpy(Y))
+    feed = Feed.of(data, choose(DeviceSettings(device="cpu")))
+    net = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(16))
+
+    def minority_only(draw):
+        return torch.randint(4, (40,), generator=draw)
+
+    average = Average(net, feed, TrainSettings(augment="flip"), every=1, seed=0, order=minority_only)
+    average.look(1, 1)
+    average.take()
+    mean = net[1].running_mean.view(4, 4)
+    torch.testing.assert_close(mean[:, 1:3], torch.ones(4, 2))
+    torch.testing.assert_close(mean[:, 0] + mean[:, 3], torch.full((4,), 12.0))
+    assert 3 < mean[0, 0] < 9  # each draw of a sample is flipped by itself
 
 
 def test_a_net_that_drops_at_random_is_averaged_the_same_again_and_leaves_the_generator_alone():

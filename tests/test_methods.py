@@ -13,9 +13,10 @@ from tcsl.data.convert import as_dataset
 from tcsl.data.digits import load
 from tcsl.errors import InputError, TcslWarning
 from tcsl.methods.base import run_method
+from tcsl.methods.ula import twins
 from tcsl.pipeline import Job
 from tcsl.registry import METHODS
-from tcsl.running import load_dataset, run_methods
+from tcsl.running import load_dataset, planned_stages, run_methods
 from tcsl.seeds import derive
 from tcsl.training.checkpoint import Checkpoint, load_tensors, under_prefix, with_prefix
 from tcsl.training.device import choose
@@ -103,10 +104,9 @@ def test_a_method_runs_through_the_stages_that_it_names(method, tmp_path):
     seen = {}
     debias(method, tmp_path / "run", report=lambda epoch: seen.update({epoch.stage: epoch.steps}))
     settings = tcsl.Settings.model_validate({"train": {"epochs": 8, "batch_size": 32}, "score": {"biased_epochs": 2}})
-    planned = METHODS.get(method).stages(settings, 240)
-    assert list(seen) == [stage for stage in planned if stage in seen]  # rows have no views for ULA's pretraining
-    assert list(planned)[-1] in seen
-    assert all(seen[stage] >= steps for stage, steps in planned.items() if stage in seen)
+    planned = planned_stages(settings.model_copy(update={"methods": (method,)}), X.shape)
+    assert list(seen) == list(planned)
+    assert all(seen[stage] >= steps for stage, steps in planned.items())
 
 
 def last_epochs(folder):
@@ -418,6 +418,31 @@ def on_digits(method, out, *, epochs=4, net=None, report=None, **changes):
     )
     splits = load_dataset(settings)
     return run_methods(splits.train, splits.test, settings, net=net, out=out, resume=True, report=report)
+
+
+@pytest.mark.parametrize("n", [48, 49, 50, 51])  # with 32: 98 would end with 17 and 17, 100 with 18 and 18
+def test_ula_sees_the_two_views_of_a_sample_in_the_two_halves_of_a_batch(n, monkeypatch):
+    batches = []
+
+    def seen(redundancy):
+        objective = twins(redundancy)
+        return lambda projected, batch: (batches.append(batch.indices), objective(projected, batch))[1]
+
+    monkeypatch.setattr("tcsl.methods.ula.twins", seen)
+    images = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    settings = {"train.epochs": 2, "train.batch_size": 32, "device.device": "cpu", "method_presets": False}
+    planned = {}
+    tcsl.debias(
+        (images.numpy(), np.arange(n) % 2),
+        settings=settings,
+        methods=["ula"],
+        report=lambda epoch: planned.update({epoch.stage: epoch.steps}),
+    )
+    for batch in batches:
+        first, second = batch.chunk(2)
+        assert len(first) > 1
+        assert torch.equal(first + n, second)
+    assert planned == planned_stages(resolve(overrides={**settings, "methods": ["ula"]}), images.shape)
 
 
 @pytest.mark.parametrize("stage", ["ula-pretraining", "ula"])

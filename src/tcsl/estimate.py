@@ -55,7 +55,7 @@ def estimate_run(
             fit(net, feed, train, stage="estimate", steps=steps, seed=0, log_weights=weights, report=measured.append)
         training_bytes = _training_bytes(net, feed, batch, settings.train.batch_size)
     seconds = median(epoch.seconds for epoch in measured) / batches
-    steps = sum(planned_stages(settings, n).values())
+    steps = sum(planned_stages(settings, (n, *shape)).values())
     return {
         "net": settled_name(train.net, shape),
         "device": str(hardware.device),

@@ -20,7 +20,7 @@ from tcsl.selection.tcsl_cs import identify, tcsl_s_of
 from tcsl.training.average import Average
 from tcsl.training.best import Best, Judge, Watch
 from tcsl.training.checkpoint import Checkpoint, under_prefix, with_prefix
-from tcsl.training.feed import Feed
+from tcsl.training.feed import Feed, Order
 from tcsl.training.loop import Report, fit, steps_of
 from tcsl.training.nets import NetFactory, build_net
 from tcsl.training.weights import class_balanced
@@ -180,18 +180,18 @@ def final_stage(name: str) -> Callable[[Settings, int], dict[str, int]]:
     return lambda settings, n: {name: steps_of(n, settings.train)}
 
 
-def watched(job: Job, net: nn.Module, feed: Feed, settings: TrainSettings) -> Watch | None:
+def watched(job: Job, net: nn.Module, feed: Feed, settings: TrainSettings, order: Order | None = None) -> Watch | None:
     """Return what chooses the epoch of a final model while it is trained; None where that is the last one.
 
     It looks once for every ceil(n / batch) steps, n the size of the whole training set: a model that is trained on a
     coreset, whose epochs are short, is looked at as often as one that is trained on everything. `feed` is what it is
-    trained on.
+    trained on, `order` in which order, as in `fit`.
     """
     how, every = job.settings.train.model_selection, steps_of(len(job.feed), settings, 1)
     if how == "last":
         return None
     if how == "average":
-        return Average(net, feed, every=every, batch_size=settings.batch_size, seed=job.settings.seed)
+        return Average(net, feed, settings, every=every, seed=job.settings.seed, order=order)
     assert job.judge is not None  # who makes the job sees to it
     return Best(net, job.judge, every=every)
 
@@ -224,6 +224,7 @@ def train_model(
     final: bool = False,
     last: bool = False,
     around: Callable[[nn.Module], nn.Module] | None = None,
+    order: Order | None = None,
     **how: Any,
 ) -> nn.Module:
     """Train a net as a stage of the job.
@@ -237,12 +238,13 @@ def train_model(
     final : whether this is the model that is evaluated, whose epoch `train.model_selection` chooses
     last : return the last epoch's net, whichever is chosen
     around : from the net to what is trained in its place and has it as a part, such as a pair; the net is kept
-    how : what else `fit` takes: objective, order, state
+    order : as in `fit`
+    how : what else `fit` takes: objective, state
     """
     settings = job.settings.train if train is None else train
 
     def run(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-        best = watched(job, net, feed, settings) if final else None
+        best = watched(job, net, feed, settings, order) if final else None
         fit(
             net if around is None else around(net),
             feed,
@@ -251,6 +253,7 @@ def train_model(
             steps=steps_of(len(feed), settings) if steps is None else steps,
             seed=job.settings.seed,
             log_weights=log_weights,
+            order=order,
             best=best,
             checkpoint=checkpoint,
             report=job.report,

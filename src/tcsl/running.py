@@ -260,10 +260,14 @@ def check_shapes(train_set: Dataset, *others: tuple[str, Dataset | None]) -> Non
             )
 
 
-def planned_stages(settings: Settings, n: int) -> dict[str, int]:
-    """Return the stages of a run on n training samples, and their steps; those that methods share once."""
-    plans = [judging_steps(settings, n), *(METHODS.get(name).stages(settings, n) for name in settings.methods)]
-    return {stage: steps for plan in plans for stage, steps in plan.items()}
+def planned_stages(settings: Settings, shape: Sequence[int]) -> dict[str, int]:
+    """Return the stages of a run on training inputs of this shape, (n, ...), and their steps; shared ones once."""
+    n, *one = shape
+    plan = judging_steps(settings, n)
+    for method in map(METHODS.get, settings.methods):
+        left_out = method.images_only if len(one) == 1 else ()
+        plan |= {stage: steps for stage, steps in method.stages(settings, n).items() if stage not in left_out}
+    return plan
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def run(
     for name in settings.methods:
         METHODS.get(name)  # a name that does not exist is said before the data are read
     splits = read_data(settings, logger, quiet=quiet)
-    plan = planned_stages(settings, len(splits.train))
+    plan = planned_stages(settings, splits.train.inputs.shape)
     path = out if out is not None else default_path(settings, splits.train, seeds=seeds)
     first = settings.seed
     wanted = range(first, first + (seeds or 1))

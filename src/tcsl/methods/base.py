@@ -59,6 +59,7 @@ class Method:
     summary : what it does, in a sentence
     run : does it
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
+    images_only : those of them that rows do not have
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
     presets : from a known dataset's name to what is published for it
@@ -71,6 +72,7 @@ class Method:
     summary: str
     run: Callable[[Job], Outcome]
     stages: Callable[[Settings, int], dict[str, int]]
+    images_only: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     options: type[Section] | None = None
     presets: Mapping[str, Preset] = field(default_factory=dict)

@@ -21,13 +21,14 @@ from tcsl.methods.options import Options, Preset, options_of
 from tcsl.pipeline import Job, train_model
 from tcsl.training.device import drawing_from
 from tcsl.training.features import WithFeatures
-from tcsl.training.feed import Feed
+from tcsl.training.feed import Feed, batch_sizes
 from tcsl.training.loop import fit, steps_of
 from tcsl.training.nets import build_net
 from tcsl.training.objective import Batch, Losses, Objective, logit_correction
 from tcsl.training.views import logits_of
 from tcsl.types import FloatArray
 
+_PRETRAINING = "ula-pretraining"  # the stage
 _FLOOR = 1e-6  # of P(y | b), whose logarithm would else be infinite for a short memory
 
 
@@ -89,13 +90,24 @@ def twins(redundancy: float) -> Objective:
 
 
 def paired_order(n: int, batch: int, draw: torch.Generator) -> Tensor:
-    """Return an order of 2 n samples, of which i and i + n are one, so that both are in the same batch.
+    """Return an order of 2 n samples, of which i and i + n are one: each batch has first views, then the second ones.
 
     >>> paired_order(4, 4, torch.Generator().manual_seed(0)).view(2, 2, 2).diff(dim=1).flatten().tolist()
     [4, 4, 4, 4]
     """
-    parts = torch.randperm(n, generator=draw).split(batch // 2)
+    halves = [size // 2 for size in batch_sizes(2 * n, batch)]
+    parts = torch.randperm(n, generator=draw).split(halves)
     return torch.cat([torch.cat([part, part + n]) for part in parts])
+
+
+def paired_batch(n: int, batch: int) -> int:
+    """Return the largest batch, of at most `batch` (or 2), by which an epoch of 2 n samples has even batches only.
+
+    >>> paired_batch(48, 32), paired_batch(49, 32)  # 98 would be 32, 32, 17 and 17; now 30, 30, 30 and 8
+    (32, 30)
+    """
+    fits = (even for even in range(batch - batch % 2, 2, -2) if not any(size % 2 for size in batch_sizes(2 * n, even)))
+    return next(fits, 2)
 
 
 def logit_adjustment(joint: Tensor, proxy: Tensor, *, tau: float, memory: float) -> Objective:
@@ -167,9 +179,9 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
     epochs = _pretraining(options, settings.epochs)
     if feed.inputs.ndim != 4 or epochs == 0:
         return feed.hardware.place(job.fresh_net("final")).eval()
-    even = settings.batch_size + settings.batch_size % 2
+    batch = paired_batch(n, settings.batch_size)
     # The projection is normalised, so weight decay would shrink the net without end.
-    given = {"augment": options.views, "epochs": epochs, "batch_size": even, "weight_decay": 0.0}
+    given = {"augment": options.views, "epochs": epochs, "batch_size": batch, "weight_decay": 0.0}
     if options.pretraining_lr is not None:
         given["lr"] = options.pretraining_lr
     views = settings.model_copy(update=given)
@@ -181,12 +193,12 @@ def _pretrained(job: Job, options: ULAOptions, settings: TrainSettings) -> nn.Mo
 
     return train_model(
         job,
-        "ula-pretraining",
+        _PRETRAINING,
         twice,
         train=views,
         around=projected,
         objective=twins(options.redundancy),
-        order=partial(paired_order, n, even),
+        order=partial(paired_order, n, batch),
     )
 
 
@@ -224,8 +236,9 @@ def _check(job: Job, net: nn.Module) -> None:
 def _stages(settings: Settings, n: int) -> dict[str, int]:
     options = options_of(settings, "ula", ULAOptions)
     train = options.training(settings.train)
+    pairs = train.model_copy(update={"batch_size": paired_batch(n, train.batch_size)})
     return {
-        "ula-pretraining": steps_of(2 * n, train, _pretraining(options, train.epochs)),
+        _PRETRAINING: steps_of(2 * n, pairs, _pretraining(options, train.epochs)),
         "ula-probe": steps_of(n, few(train, options.probe)),
         "ula": steps_of(n, train),
     }
@@ -236,6 +249,7 @@ METHOD = Method(
     "a linear probe on self-supervised features stands for the shortcut, and logits are adjusted by it",
     _run,
     _stages,
+    images_only=(_PRETRAINING,),
     options=ULAOptions,
     presets={
         "waterbirds": Preset(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tcsl.seeds import generator
+from tcsl.config import TrainSettings
+from tcsl.seeds import derive, generator
+from tcsl.training.augment import augment, draw_keys
 from tcsl.training.best import Watch, copied
 from tcsl.training.checkpoint import with_prefix
-from tcsl.training.feed import Feed, batch_sizes
+from tcsl.training.feed import Feed, Order, batch_sizes
 
 PART = 0.2  # of the epochs, at the end: their weights are averaged
 
@@ -17,12 +21,12 @@ PART = 0.2  # of the epochs, at the end: their weights are averaged
 class Average(Watch):
     """The mean of the weights after each look in the last fifth of the epochs.
 
-    >>> from tcsl.config import DeviceSettings
+    >>> from tcsl.config import DeviceSettings, TrainSettings
     >>> from tcsl.data.dataset import make_dataset
     >>> from tcsl.training.device import choose
     >>> feed = Feed.of(make_dataset(torch.zeros(4, 1), torch.arange(4) % 2), choose(DeviceSettings(device="cpu")))
     >>> net = nn.Linear(1, 1, bias=False)
-    >>> average = Average(net, feed, every=1, batch_size=2, seed=0)
+    >>> average = Average(net, feed, TrainSettings(batch_size=2), every=1, seed=0)
     >>> for epoch in range(1, 11):
     ...     _ = nn.init.constant_(net.weight, epoch)
     ...     average.look(epoch, 10)
@@ -31,17 +35,20 @@ class Average(Watch):
     (9.5, 2.0, 10.0)
     """
 
-    def __init__(self, net: nn.Module, feed: Feed, *, every: int, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, net: nn.Module, feed: Feed, settings: TrainSettings, *, every: int, seed: int, order: Order | None = None
+    ) -> None:
         """Take a net on its device and the samples it is trained on.
 
         Parameters
         ----------
+        settings : of the training: BatchNorm's statistics are taken anew from such batches, with such augmentations
         every : steps from one look to the next
-        batch_size : of the training; BatchNorm's statistics are taken anew from such batches
-        seed : draws them
+        seed : of the training
+        order : of the training, as in `fit`
         """
         super().__init__(net, every=every)
-        self._feed, self._batch_size, self._seed = feed, batch_size, seed
+        self._feed, self._settings, self._seed, self._order = feed, settings, seed, order
         self._count = torch.zeros((), dtype=torch.float64)  # on the host
 
     def look(self, epoch: int, epochs: int) -> None:
@@ -82,13 +89,18 @@ class Average(Watch):
         for norm in norms:
             norm.reset_running_stats()
             norm.train()
-        order = torch.from_numpy(generator(self._seed, "average").permutation(len(self._feed)))
+        augmented = partial(augment, self._settings.augment, seed=self._seed, epoch=0)
+        if self._order is None:
+            visited = torch.from_numpy(generator(self._seed, "average").permutation(len(self._feed)))
+        else:
+            visited = self._order(torch.Generator().manual_seed(derive(self._seed, "average")))
+        keys = draw_keys(visited).to(self._feed.labels.device)
         seen = 0
-        for batch in self._feed.batches(order, batch_sizes(len(self._feed), self._batch_size)):
-            seen += len(batch.indices)
+        for batch in self._feed.batches(visited, batch_sizes(len(self._feed), self._settings.batch_size)):
+            before, seen = seen, seen + len(batch.indices)
             for norm in norms:
                 norm.momentum = len(batch.indices) / seen  # the mean over all samples
-            self._feed.hardware.logits(self._net, batch.inputs)
+            self._feed.hardware.logits(self._net, augmented(batch.inputs, keys[before:seen]))
         self._net.eval()
         for norm, momentum in zip(norms, kept, strict=True):
             norm.momentum = momentum

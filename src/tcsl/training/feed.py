@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from tcsl.data.dataset import Dataset
 from tcsl.training.device import Hardware, borrowed_stream, free_memory
 from tcsl.training.objective import Batch
 from tcsl.types import IntArray
+
+Order: TypeAlias = Callable[[torch.Generator], Tensor]  # from an epoch's generator to the samples that it visits
 
 _EVALUATION_BATCH = 256
 _EVALUATION_VALUES = 16 * 3 * 224 * 224  # on a CPU, which is as fast on 16 such images as on 256, in less memory

@@ -24,7 +24,7 @@ from tcsl.training.best import Watch
 from tcsl.training.checkpoint import Checkpoint
 from tcsl.training.device import Hardware, all_finite, kept_state, peak_memory, reset_peak_memory, seed_numbers
 from tcsl.training.engine import Captured, draws_numbers, engine_of, forward_of, own_stream
-from tcsl.training.feed import Feed, batch_sizes
+from tcsl.training.feed import Feed, Order, batch_sizes
 from tcsl.training.objective import Batch, Measure, Objective, cross_entropy
 from tcsl.training.recording import Recorder
 from tcsl.training.turns import pass_on
@@ -76,7 +76,7 @@ def fit(
     record: Literal["training", "evaluation"] = "training",
     separation: Callable[[int], Tensor] | None = None,
     after_epoch: Callable[[int], None] | None = None,
-    order: Callable[[torch.Generator], Tensor] | None = None,
+    order: Order | None = None,
     state: Mapping[str, Tensor] | None = None,
     lr_scales: Mapping[str, float] | None = None,
     takes_batch: bool = False,
