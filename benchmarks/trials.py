@@ -64,11 +64,11 @@ def by_class(losses):
     return high
 
 
-def wrong_at_the_end(case):
+def below_half_at_the_end(case):
     return case.curves[:, -1] > np.log(2)
 
 
-def wrong_on_average(case):
+def below_half_on_average(case):
     return (1 - np.exp(-case.curves)).mean(1) > 0.5
 
 
@@ -192,8 +192,8 @@ CLUSTERING = {
     "no weights": Trial("wKMeans", high=unweighted("bounded")),
     "one clustering a class": Trial("wKMeans", high=by_class("bounded")),
     "raw, one clustering a class": Trial("wKMeans", high=by_class("raw")),
-    "f_s is wrong at the end": Trial("wKMeans", high=wrong_at_the_end),
-    "f_s is wrong on average": Trial("wKMeans", high=wrong_on_average),
+    "f_s gives the label less than half at the end": Trial("wKMeans", high=below_half_at_the_end),
+    "f_s gives the label less than half on average": Trial("wKMeans", high=below_half_on_average),
 }
 PARTS = {  # of a class that G_high may be, and which of it
     "G_high takes what it has": {"select.high_share": 1.0},

@@ -421,7 +421,7 @@ def on_digits(method, out, *, epochs=4, net=None, report=None, **changes):
 
 
 @pytest.mark.parametrize("n", [48, 49, 50, 51])  # with 32: 98 would end with 17 and 17, 100 with 18 and 18
-def test_ula_sees_the_two_views_of_a_sample_in_the_two_halves_of_a_batch(n, monkeypatch):
+def test_ula_sees_the_two_views_of_a_sample_in_the_two_halves_of_a_batch(n, tmp_path, monkeypatch):
     batches = []
 
     def seen(redundancy):
@@ -436,6 +436,8 @@ def test_ula_sees_the_two_views_of_a_sample_in_the_two_halves_of_a_batch(n, monk
         (images.numpy(), np.arange(n) % 2),
         settings=settings,
         methods=["ula"],
+        out=tmp_path / "run",
+        page=False,
         report=lambda epoch: planned.update({epoch.stage: epoch.steps}),
     )
     for batch in batches:

@@ -183,13 +183,13 @@ def test_no_seeds_are_refused(score, rows_feed, settings):
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [
-        (np.zeros(5), {}, r"shape \(samples, features\), got \(5,\)"),
+        (np.zeros(5), {}, r"shape \(samples, dimensions\), got \(5,\)"),
         (np.zeros((5, 0)), {}, r"got \(5, 0\)"),
         (np.zeros((5, 2)), {"k": 6}, r"k must be 1 .. 5, as there are 5 samples, got 6"),
         (np.zeros((5, 2)), {"k": 0}, r"got 0"),
-        (np.ones((5, 2)), {"metric": "cosin"}, r"unknown metric 'cosin'; did you mean 'cosine'"),
-        (np.eye(5)[:, :4], {"metric": "cosine"}, r"1 of 5 rows of the embedding are zero, first row 4"),
-        (np.float32([[1, 2], [np.nan, 0], [np.inf, 1]]), {}, r"2 rows of the embedding have NaN.* first row 1"),
+        (np.ones((5, 2)), {"metric": "cosin"}, r"metric must be 'euclidean' or 'cosine', got 'cosin'"),
+        (np.eye(5)[:, :4], {"metric": "cosine"}, r"rows of zeros: 1 of 5, the first row 4; use the Eucl"),
+        (np.float32([[1, 2], [np.nan, 0], [np.inf, 1]]), {}, r"2 of 3 rows have NaN.* the first row 1"),
     ],
 )
 def test_embeddings_that_selfsup_refuses(rows, more, message):
