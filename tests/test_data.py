@@ -1,6 +1,8 @@
 """Datasets: the embedded one, what comes from Python, and what is wrong with it."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
 from PIL import Image
@@ -120,8 +122,10 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ((X, Y * 10**14), "no sample has label 1"),
         ((np.where(X == 7, np.nan, X), Y), "1 samples have NaN or infinite values, first at index 3"),
         ((X[:, 0], Y), "X must have shape"),
-        ((X.astype(str).astype(object) + "a", Y), "X must be numeric"),
+        ((X.astype(str).astype(object) + "a", Y), "X must be numbers, got dtype object"),
         ((X[:0], Y[:0]), "no sample"),
+        ((X.astype(complex), Y), "X must be numbers, got dtype complex128"),
+        ((X, [0, 1, np.nan, 0, 1, 2]), "got nan at index 2; leave such samples out"),
         ((X, Y, Y), "a tuple of 3"),
         (5, "got int"),
         ([(1, 2, 3)], "item 0 must be a pair"),
@@ -218,9 +222,73 @@ def test_a_torch_dataset_of_pil_images():
     assert grey.inputs.shape == (4, 1, 4, 5)
 
 
-def test_a_torch_dataset_of_arrays_stays_as_it_is():
-    made = as_dataset([(np.full((2, 3), i, np.uint8), i % 2) for i in range(4)])
-    assert made.inputs.shape == (4, 2, 3)
+IMAGES = np.random.default_rng(3).integers(256, size=(6, 8, 9, 3), dtype=np.uint8)  # (n, height, width, channels)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (IMAGES, Y),
+        (IMAGES.transpose(0, 3, 1, 2), Y),
+        (IMAGES.astype(int), Y),
+        (IMAGES.astype(np.float32), Y),
+        (torch.from_numpy(IMAGES), Y),
+        [*zip(IMAGES, Y, strict=True)],
+        [*zip(torch.from_numpy(IMAGES).permute(0, 3, 1, 2), Y, strict=True)],
+        [*zip(map(Image.fromarray, IMAGES), Y, strict=True)],
+    ],
+)
+def test_images_are_the_same_however_they_are_laid_out(given):
+    assert torch.equal(as_dataset(given).inputs, torch.from_numpy(IMAGES).permute(0, 3, 1, 2))
+
+
+def test_floats_that_are_no_bytes_stay_floats_and_grey_bytes_get_a_channel():
+    assert torch.equal(as_dataset((IMAGES / 255, Y)).inputs, torch.from_numpy(IMAGES / 255).permute(0, 3, 1, 2).float())
+    assert as_dataset((IMAGES > 127, Y)).inputs.unique().tolist() == [0.0, 1.0]
+    assert as_dataset((IMAGES[..., 0], Y)).inputs.shape == (6, 1, 8, 9)
+    assert as_dataset([*zip(IMAGES[..., 0], Y, strict=True)]).inputs.shape == (6, 1, 8, 9)
+
+
+def test_images_of_a_palette_are_made_rgb_as_files_are():
+    flat = np.repeat(IMAGES[:, :1, :1], 8, 1).repeat(9, 2)  # one colour each, which a palette has
+    images = [Image.fromarray(image).convert("P", palette=Image.Palette.ADAPTIVE) for image in flat]
+    made = as_dataset(list(zip(images, Y, strict=True)))
+    assert torch.equal(made.inputs, torch.from_numpy(flat).permute(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "test", "message"),
+    [
+        (
+            (IMAGES, Y),
+            (IMAGES / 255, Y),
+            "images are floats, those of the training set bytes, 0 to 255: give both alike",
+        ),
+        ((IMAGES / 255, Y), (IMAGES, Y), "images are bytes, 0 to 255, those of the training set floats"),
+        ((IMAGES / 255, Y), as_dataset((IMAGES, Y)), "images are bytes"),
+    ],
+)
+def test_bytes_and_floats_do_not_go_together(given, test, message):
+    with pytest.raises(InputError, match=message):
+        as_dataset(test, test=True, like=as_dataset(given))
+
+
+def test_a_grey_image_among_coloured_ones_is_said():
+    images = [Image.fromarray(image) for image in IMAGES]
+    images[4] = images[4].convert("L")
+    with pytest.raises(
+        InputError, match=r"item 4 has shape \(1, 8, 9\).*such as image.convert\('RGB'\), to the dataset"
+    ):
+        as_dataset(list(zip(images, Y, strict=True)))
+    images[4] = images[0].resize((4, 4))
+    with pytest.raises(InputError, match=r"item 4 .*; add a Resize to the dataset's transform"):
+        as_dataset(list(zip(images, Y, strict=True)))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, dict])
+def test_a_table_alone_is_no_pair(kind):
+    with pytest.raises(InputError, match=r"or a pair of arrays \(X, y\); got (DataFrame|dict)"):
+        as_dataset(kind({"a": [1.0, 2.0], "label": [0, 1]}))
 
 
 def test_groups_from_an_attribute_of_text():
@@ -250,7 +318,7 @@ def test_a_test_set_may_lack_classes_but_not_have_more():
     train = as_dataset((X, Y))
     assert as_dataset((X[:2], [0, 0]), test=True, like=train).num_classes == 3
     assert as_dataset((X[:2], [4, 4]), test=True).num_classes == 5
-    with pytest.raises(InputError, match="6 classes but 3 class names"):
+    with pytest.raises(InputError, match="data: its labels go up to 5, those of the training set up to 2"):
         as_dataset((X[:1], [5]), test=True, like=train)
 
 

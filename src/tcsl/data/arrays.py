@@ -62,13 +62,13 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     return manifest.without(bad | lacking(manifest, parts), on_bad)
 
 
-def as_inputs(array: AnyArray, where: str) -> AnyArray:
-    """Return (n, ...) uint8 images with the channels first, or float32."""
+def as_inputs(array: AnyArray, where: str, *, what: str = "inputs") -> AnyArray:
+    """Return (n, ...) uint8 images with the channels first, or float32; `what` is the array's name in messages."""
     if array.dtype.kind not in "iufb":
-        raise InputError(f"{where}: inputs must be numbers, got dtype {array.dtype}")
+        raise InputError(f"{where}: {what} must be numbers, got dtype {array.dtype}")
     if array.ndim < 2:
         raise InputError(
-            f"{where}: inputs must have shape (n, features) or (n, channels, height, width), got {array.shape}"
+            f"{where}: {what} must have shape (n, features) or (n, channels, height, width), got {array.shape}"
         )
     if 0 in array.shape[1:]:
         raise InputError(f"{where}: the inputs are empty: they have shape {array.shape}")
@@ -87,11 +87,14 @@ def as_bytes(array: AnyArray) -> AnyArray:
     >>> as_bytes(np.full((1, 2, 2), 200)).dtype, as_bytes(np.full((1, 2, 2), 0.5)).dtype
     (dtype('uint8'), dtype('float64'))
     """
-    if array.ndim < 3 or array.dtype == np.uint8 or array.size == 0 or not np.isfinite(array).all():
+    if array.ndim < 3 or array.dtype == np.uint8 or array.size == 0:
         return array
-    # Floats of 0 and 1 alone are left as floats: 1 may be white.
-    whole = array.dtype.kind in "iu" or (array.max() > 1 and bool((array == np.round(array)).all()))
-    return array.astype(np.uint8) if whole and array.min() >= 0 and array.max() <= 255 else array
+    low, high = array.min(), array.max()
+    if not (low >= 0 and high <= 255):
+        return array
+    # Floats of 0 and 1 alone are left as floats: 1 may be white. Others are looked at until an image is not whole.
+    whole = array.dtype.kind in "iu" or (high > 1 and all((image == np.round(image)).all() for image in array))
+    return array.astype(np.uint8) if whole else array
 
 
 def as_float32(array: AnyArray) -> AnyArray:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
+from tcsl.data.arrays import as_inputs
 from tcsl.data.bad import shown
 from tcsl.data.dataset import Dataset, Splits, make_dataset
 from tcsl.data.groups import Groups, attribute_vocabulary, encode_attribute, make_groups
+from tcsl.data.image import BadImage, to_rgb
 from tcsl.data.labels import read_labels
 from tcsl.errors import InputError
 from tcsl.types import AnyArray, IntArray
@@ -52,7 +56,11 @@ def as_dataset(
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
         return data if like is None else matched(data, like)
     inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
-    labels = labels if like is None else _by_name(read_labels(labels, name), like.class_names)
+    if like is not None:
+        labels = _by_name(read_labels(labels, name), like.class_names)
+        if labels.dtype != object and len(labels):
+            _check_range(name, labels.max(), like)
+        _check_scale(name, inputs, like)
     made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
     return made if groups is None else replace(made, _groups=_groups(made, np.asarray(groups), like))
 
@@ -66,6 +74,7 @@ def matched(data: Dataset, like: Dataset) -> Dataset:
     [1, 2]
     """
     data = _with_features(data, like)
+    _check_scale(data.name, data.inputs, like)
     classes = _codes(data, like)
     same = data.class_names == like.class_names
     groups, known = data.groups, like.groups
@@ -90,11 +99,7 @@ def matched(data: Dataset, like: Dataset) -> Dataset:
 def _codes(data: Dataset, like: Dataset) -> IntArray:
     """Return, for each class of the data, its number in the training set."""
     if not data.named:
-        if data.num_classes > like.num_classes:
-            raise InputError(
-                f"{data.name}: its labels go up to {data.num_classes - 1}, those of the training set up to "
-                f"{like.num_classes - 1}"
-            )
+        _check_range(data.name, data.num_classes - 1, like)
         return np.arange(data.num_classes)
     place = {name: i for i, name in enumerate(like.class_names)}
     present = [data.class_names[k] for k in np.unique(data.numpy_labels)]
@@ -105,6 +110,21 @@ def _codes(data: Dataset, like: Dataset) -> IntArray:
             f"{shown(', '.join(map(repr, like.class_names)), 200)}; a model cannot predict it"
         )
     return np.array([place.get(name, 0) for name in data.class_names], np.int64)
+
+
+def _check_range(name: str, top: float, like: Dataset) -> None:
+    if top >= like.num_classes:
+        raise InputError(f"{name}: its labels go up to {top:g}, those of the training set up to {like.num_classes - 1}")
+
+
+def _check_scale(name: str, inputs: Tensor, like: Dataset) -> None:
+    """Refuse images that are bytes in one set and floats in the other: a model of the one is wrong on the other."""
+    kinds = {True: "bytes, 0 to 255", False: "floats"}
+    here, there = (images.dtype == torch.uint8 for images in (inputs, like.inputs))
+    if inputs.ndim > 2 and here != there:
+        raise InputError(
+            f"{name}: its images are {kinds[here]}, those of the training set {kinds[there]}: give both alike"
+        )
 
 
 def _with_features(data: Dataset, like: Dataset) -> Dataset:
@@ -154,14 +174,12 @@ def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Any]:
         raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
     X, y = (_numpy(part) if isinstance(part, Tensor) else part for part in data)
     X = np.asarray(X)
-    if X.ndim < 2:
-        raise InputError(f"{name}: X must have shape (n, features) or (n, channels, height, width), got {X.shape}")
-    if X.dtype != np.uint8:
+    if X.dtype == object:  # such as a frame with columns that may lack values
         try:
-            X = X.astype(np.float32)
+            X = X.astype(np.float64)
         except (TypeError, ValueError):
-            raise InputError(f"{name}: X must be numeric, got dtype {X.dtype}") from None
-    return torch.from_numpy(np.ascontiguousarray(X)), y
+            raise InputError(f"{name}: X must be numbers, got dtype {X.dtype}") from None
+    return torch.from_numpy(np.ascontiguousarray(as_inputs(X, name, what="X"))), y
 
 
 def _numpy(part: Tensor) -> AnyArray:
@@ -171,7 +189,8 @@ def _numpy(part: Tensor) -> AnyArray:
 
 def _collect(data: Any, name: str) -> tuple[Tensor, list[Any]]:
     """Read a torch Dataset once, from first to last."""
-    if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
+    table = isinstance(data, Mapping) or hasattr(data, "columns")  # of pandas or polars
+    if table or not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise InputError(
             f"{name}: expected a tcsl Dataset, a torch Dataset with a length, or a pair of arrays (X, y); "
             f"got {type(data).__name__}"
@@ -189,19 +208,28 @@ def _collect(data: Any, name: str) -> tuple[Tensor, list[Any]]:
         if inputs is None:
             inputs = torch.empty((n, *x.shape), dtype=x.dtype)  # filled in place: a list would take the memory twice
         if x.shape != inputs.shape[1:] or x.dtype != inputs.dtype:
+            size = x.ndim == 3 and x.shape[1:] != inputs.shape[2:]
+            cure = "a Resize" if size else "one that makes all alike, such as image.convert('RGB'),"
             raise InputError(
                 f"{name}: item {i} has shape {tuple(x.shape)} and type {x.dtype}, item 0 has "
-                f"{tuple(inputs.shape[1:])} and {inputs.dtype}; add a Resize to the dataset's transform"
+                f"{tuple(inputs.shape[1:])} and {inputs.dtype}; add {cure} to the dataset's transform"
             )
         inputs[i] = x.detach()
         single = math.prod(getattr(item[1], "shape", (2,))) == 1  # an array or tensor of one number
         labels.append(item[1].item() if single else item[1])
     assert inputs is not None
-    return inputs, labels
+    if inputs.ndim < 3 or inputs.dtype == torch.bfloat16:
+        return inputs, labels
+    return torch.from_numpy(np.ascontiguousarray(as_inputs(inputs.numpy(), name, what="x"))), labels
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:
-    """Turn a PIL image (height, width, channels) into channels first; an array stays as it is."""
+    """Turn a PIL image into channels first, one of a palette or the like into RGB, as files are; arrays stay."""
+    if isinstance(x, Image.Image) and x.mode not in ("L", "RGB", "RGBA"):
+        try:
+            x, _ = to_rgb(x)
+        except BadImage as error:
+            raise InputError(f"{name}: item {i}'s image {error}") from None
     array = np.array(x)
     if array.dtype.kind not in "iufb":
         raise InputError(f"{name}: item {i}'s x must be an image, an array or a tensor, got {type(x).__name__}")

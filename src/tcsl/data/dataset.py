@@ -268,7 +268,8 @@ def check_labels(
         whole = torch.isfinite(labels) & (labels == labels.round())
         if not bool(whole.all()):
             at = int((~whole).nonzero()[0])
-            raise InputError(f"{name}: labels must be integers, got {labels[at].item()} at index {at}; {encode}")
+            cure = "leave such samples out" if bool(labels[at].isnan()) else encode
+            raise InputError(f"{name}: labels must be integers, got {labels[at].item()} at index {at}; {cure}")
     labels = labels.to(torch.int64)
     present = labels.unique()
     low, high = int(present[0]), int(present[-1])

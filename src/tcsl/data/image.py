@@ -55,7 +55,7 @@ def decode_image(content: bytes) -> tuple[Image.Image, str]:
     try:
         image.load()
         rotated = image.getexif().get(_ORIENTATION) in range(2, 9)
-        rgb, note = _to_rgb(ImageOps.exif_transpose(image) if rotated else image)
+        rgb, note = to_rgb(ImageOps.exif_transpose(image) if rotated else image)
     except (BadImage, MemoryError):
         raise
     except Exception as error:  # a decoder may raise anything on damaged bytes
@@ -72,7 +72,8 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _to_rgb(image: Image.Image) -> tuple[Image.Image, str]:
+def to_rgb(image: Image.Image) -> tuple[Image.Image, str]:
+    """Return an 8-bit RGB image, and what had to be done for it; raises BadImage."""
     mode = image.mode
     if mode == "RGB" and "transparency" not in image.info:
         return image, ""
