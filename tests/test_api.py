@@ -16,6 +16,7 @@ from tcsl.data.convert import as_dataset
 from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError, TcslWarning
 from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
+from tcsl.report.material import read_material
 from tcsl.running import load_models
 from tcsl.training.nets import build_net
 
@@ -312,6 +313,31 @@ def test_a_table_that_a_finished_run_lost_is_made_from_the_rest(lost, tmp_path):
         _ = [getattr(tcsl.load_run(tmp_path / "run"), part) for part in ("scores", "coreset")]
     again = tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: pytest.fail(f"{epoch} was run again"))
     assert (again.scores.digest, again.coreset.digest) == expected
+
+
+DAMAGED = ["result.json", "predictions.parquet", "scores.parquet", "coreset.parquet", "checkpoints/tcsl_cs.safetensors"]
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_file_of_a_finished_run_that_is_cut_short_is_said_and_made_again_once_it_is_deleted(name, tmp_path):
+    X, y, _ = shortcut_rows()
+    given = {"test": (X[:100], y[:100]), "settings": QUICK, "methods": ["cb_erm", "tcsl_cs"], "out": tmp_path / "run"}
+    file = tcsl.debias((X, y), 0.5, **given).path / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+
+    def read():
+        run = tcsl.load_run(tmp_path / "run", (X, y))
+        _ = run.model, run.scores, run.coreset
+        read_material(run.path)
+
+    for failing in (read, lambda: tcsl.debias((X, y), 0.5, **given, resume=True)):
+        with pytest.raises(RunFolderError, match=rf"{file} is damaged \(.*\): delete it, and --resume"):
+            failing()
+    file.unlink()
+    tcsl.debias((X, y), 0.5, **given, resume=True, report=lambda epoch: None)
+    read()
+    assert name.startswith("checkpoints") or file.read_bytes() == whole  # of a stage its last session is in it, too
 
 
 @pytest.mark.parametrize("lost", ["result.json", "predictions.parquet"])

@@ -5,12 +5,16 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from tcsl.cli import app
+from tcsl.cli.show import show
 from tcsl.config import resolve
 from tcsl.errors import InputError, RunFolderError
-from tcsl.files import write_atomic
+from tcsl.files import cut_short, write_atomic
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores
 from tcsl.training.checkpoint import load_tensors, save_tensors
@@ -93,6 +97,51 @@ def test_a_newer_schema_is_refused(tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
     with pytest.raises(RunFolderError, match="newer tcsl"):
         RunFolder.find(tmp_path / "run")
+
+
+READ = {
+    "data.json": RunFolder.data,
+    "environment.json": RunFolder.environment,
+    "config.toml": RunFolder.settings,
+    "metrics.jsonl": RunFolder.metrics,
+}
+
+
+@pytest.mark.parametrize("content", [b'{"n": 1', b"\xff\xfe"])
+@pytest.mark.parametrize("name", READ)
+def test_a_file_of_text_that_is_damaged_is_said(name, content, tmp_path):
+    folder = open_folder(tmp_path / "run")
+    (folder.path / name).write_bytes(content + b"\n")
+    with pytest.raises(RunFolderError, match=rf"{name} is damaged \(.*\): run it in another folder"):
+        READ[name](folder)
+
+
+def test_a_file_that_is_cut_short_is_told_from_a_whole_one(tmp_path):
+    tensors, table = tmp_path / "a.safetensors", tmp_path / "a.parquet"
+    save_tensors(tensors, {"a": torch.arange(6.0), "b": torch.ones(2, 2)})
+    pl.DataFrame({"a": [1, 2, 3]}).write_parquet(table)
+    for file in (tensors, table):
+        whole = file.read_bytes()
+        assert not cut_short(file)
+        for size in range(len(whole)):
+            file.write_bytes(whole[:size])
+            assert cut_short(file), size
+        file.write_bytes(whole + b"x")
+        assert cut_short(file)
+    save_tensors(tensors, {})
+    assert not cut_short(tensors)
+
+
+def test_a_place_that_cannot_be_written_is_said_whatever_else_fails_there(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(RunFolderError, match=r"could not write .*table.csv: .*choose another place"):
+        write_atomic(tmp_path / "file" / "table.csv", "text")
+    folder = open_folder(tmp_path / "run")
+    folder.close()
+    (tmp_path / "run" / "lock").unlink()
+    (tmp_path / "run" / "lock").mkdir()
+    with pytest.raises(RunFolderError, match=r"cannot write in .*run: Is a directory; copy the folder"):
+        open_folder(tmp_path / "run", resume=True)
 
 
 def test_a_damaged_config_is_said(tmp_path):
@@ -301,3 +350,28 @@ def test_seeds_that_are_not_finished_are_named(tmp_path):
     (tmp_path / "seed-3" / "config.toml").write_text("seed = 3\n")
     with pytest.raises(RunFolderError, match=r"several seeds that are not finished: .* name one of them, .*seed-3"):
         RunFolder.find(tmp_path)
+
+
+def test_how_far_several_seeds_have_come_is_shown(tmp_path):
+    for seed, done in ((2, True), (10, False)):
+        folder = open_folder(tmp_path / f"seed-{seed}", seed=seed)
+        folder.report(epoch("biased", 3))
+        if done:
+            folder.finish({})
+        folder.close()
+    shown = CliRunner().invoke(app, ["show", str(tmp_path)])
+    assert shown.exit_code == 0
+    lines = shown.output.splitlines()
+    assert [line for line in lines if "seed-" in line] == [
+        f"{tmp_path / 'seed-2'} is finished",
+        f"{tmp_path / 'seed-10'} is not finished; go on with the same command and --resume",
+    ]
+    assert lines.count("  biased: epoch 3 of 9, loss 0.5000") == 2
+    told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path), "--json"]).output)
+    assert {name: one["done"] for name, one in told["seeds"].items()} == {"seed-2": True, "seed-10": False}
+
+
+def test_a_damaged_summary_is_said(tmp_path):
+    (tmp_path / "summary.json").write_text('{"methods": ')
+    with pytest.raises(RunFolderError, match=r"summary.json is damaged \(.*\): the same command with --resume"):
+        show(tmp_path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tcsl.errors import RunFolderError
@@ -33,7 +35,26 @@ def write_atomic(path: Path, content: bytes | str | Callable[[Path], object]) ->
             "free some space or choose another place, then run the same command again (a run: with --resume)"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # such as of a read-only place, which has been said
+            temporary.unlink(missing_ok=True)
+
+
+def cut_short(path: Path) -> bool:
+    """Tell whether a Parquet or safetensors file lacks its end or its head, as one does that was not copied whole."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        head = file.read(8)
+        if path.suffix == ".parquet":
+            file.seek(max(0, size - 4))
+            return not (head.startswith(b"PAR1") and file.read() == b"PAR1" and size > 8)
+        if path.suffix == ".safetensors":
+            try:
+                about = json.loads(file.read(int.from_bytes(head, "little")))
+                ends = [one["data_offsets"][1] for name, one in about.items() if name != "__metadata__"]
+            except (ValueError, AttributeError, KeyError, TypeError, IndexError, OverflowError, MemoryError):
+                return True
+            return size != file.tell() + max(ends, default=0)
+    return False
 
 
 def write_folder(path: Path, fill: Callable[[Path], object]) -> None:

@@ -272,7 +272,7 @@ def load_final(job: Job, stage: str) -> nn.Module:
 
     def missing(net: nn.Module, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
         assert job.folder is not None
-        job.folder.check_lost(job.folder.stage_path(stage))
+        job.folder.check_left(job.folder.stage_path(stage))
         raise RunFolderError(f"the run has no model {stage!r}: go on with --resume, which makes it")
 
     return job.stage(stage, "final", missing)[0]

@@ -94,9 +94,9 @@ class Run:
 
     def _file(self, name: str) -> Path:
         place = self.path / name
+        RunFolder(self.path).check_left(place)
         if place.is_file():
             return place
-        RunFolder(self.path).check_lost(place)
         raise self._without_tcsl_cs()
 
     @property

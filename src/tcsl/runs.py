@@ -19,7 +19,7 @@
     marks.parquet      samples that were marked in `tcsl explore`, where any were
 
 Files are whole or absent. A folder made with other settings or data is refused. A finished run that has lost something
-makes it again from the rest when it is resumed; until then it is read as it is.
+makes it again from the rest when it is resumed; until then it is read as it is. One that is cut short is said.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tcsl.config import Settings, flat, flatten, from_flat, to_toml
 from tcsl.errors import RunFolderError
-from tcsl.files import write_atomic
+from tcsl.files import cut_short, write_atomic
 from tcsl.scores import SCHEMA
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ class RunFolder:
                     "choose another place with --out, or delete it (in Python, resume=True or out=...)"
                 )
             folder._acquire()
+            for name in folder._left():
+                if (path / name).exists():
+                    folder.check_left(path / name)
         else:
             if path.exists() and (not path.is_dir() or any(not _begun(p.name) for p in path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
@@ -96,11 +99,10 @@ class RunFolder:
         if (path / "summary.json").is_file():
             raise RunFolderError(f"{path} holds several seeds: name one of them, such as {path / 'seed-0'}")
         if not (path / "config.toml").is_file():
-            seeds = sorted(path.glob("seed-*/config.toml"))
-            if seeds:
+            if seeds := begun_seeds(path):
                 raise RunFolderError(
                     f"{path} holds several seeds that are not finished: go on with --resume, or name one of them, such "
-                    f"as {seeds[0].parent}"
+                    f"as {seeds[0]}"
                 )
             why = "it has no config.toml" if path.exists() else "there is nothing at that place"
             raise RunFolderError(f"{path} is not a run folder: {why}")
@@ -119,13 +121,21 @@ class RunFolder:
         left = self._left()
         return bool(left) and all((self.path / name).exists() for name in left)
 
-    def check_lost(self, path: Path) -> None:
-        """Raise an error where the run was finished with a file that is gone now."""
-        if not path.exists() and path.relative_to(self.path).as_posix() in self._left():
+    def check_left(self, path: Path) -> None:
+        """Raise an error where the run was finished with a file that is gone now, and where a file is not whole."""
+        if path.exists():
+            if cut_short(path):
+                raise self._damaged(path, "it has no end or no head", made_again=True)
+        elif path.relative_to(self.path).as_posix() in self._left():
             raise RunFolderError(f"{path} is gone: --resume (in Python, resume=True) makes it from the rest")
 
     def _left(self) -> list[str]:
         return (self.path / "done").read_text().split() if self.done else []
+
+    @staticmethod
+    def _damaged(path: Path, why: object, *, made_again: bool = False) -> RunFolderError:
+        again = "delete it, and --resume (in Python, resume=True) makes it from the rest"
+        return RunFolderError(f"{path} is damaged ({why}): {again if made_again else 'run it in another folder'}")
 
     def settings(self) -> Settings:
         """Return the settings that the folder was made with."""
@@ -191,15 +201,17 @@ class RunFolder:
 
     def load_stage(self, stage: str) -> dict[str, Tensor] | None:
         """Return a finished stage, or None."""
-        from tcsl.training.checkpoint import load_tensors
-
-        return load_tensors(self.stage_path(stage))[0] if self.has_stage(stage) else None
+        return self._stage(stage) if self.has_stage(stage) else None
 
     def stage_table(self, stage: str, name: str) -> Tensor | None:
         """Return one table of a finished stage, without its net; None where there is none."""
+        return self._stage(stage, only=name).get(name) if self.has_stage(stage) else None
+
+    def _stage(self, stage: str, *, only: str | None = None) -> dict[str, Tensor]:
         from tcsl.training.checkpoint import load_tensors
 
-        return load_tensors(self.stage_path(stage), only=name)[0].get(name) if self.has_stage(stage) else None
+        self.check_left(self.stage_path(stage))
+        return load_tensors(self.stage_path(stage), only=only)[0]
 
     def report(self, epoch: Epoch) -> None:
         """Append an epoch to metrics.jsonl; what an interrupted run wrote of the same or later epochs goes."""
@@ -223,8 +235,10 @@ class RunFolder:
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return []
-        lines = path.read_text().split("\n")[:-1]
-        return [json.loads(line) for line in lines]
+        try:
+            return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+        except ValueError as error:
+            raise self._damaged(path, error) from None
 
     def seconds(self) -> dict[str, float]:
         """Return the training time of each stage, over all the sessions it took."""
@@ -252,8 +266,10 @@ class RunFolder:
     def _read(self, name: str) -> Any:
         try:
             return json.loads((self.path / name).read_text())
+        except ValueError as error:  # of the text, or of what it says
+            raise self._damaged(self.path / name, error, made_again=name == "result.json") from None
         except FileNotFoundError:
-            self.check_lost(self.path / name)
+            self.check_left(self.path / name)
             unfinished = name == "result.json" and not self.done
             why = (
                 "the run is not finished, go on with --resume" if unfinished else "it is gone, run it in another folder"
@@ -263,8 +279,8 @@ class RunFolder:
     def _stored_settings(self) -> dict[str, Any]:
         try:
             return flatten(tomllib.loads((self.path / "config.toml").read_text()))
-        except tomllib.TOMLDecodeError as error:
-            raise RunFolderError(f"{self.path / 'config.toml'} is damaged: {error}") from None
+        except ValueError as error:
+            raise self._damaged(self.path / "config.toml", error) from None
 
     def _check_schema(self) -> None:
         schema = self.data()["schema"]
@@ -310,7 +326,12 @@ class RunFolder:
             import fcntl
         except ImportError:  # not on this system: two runs in one folder are then the user's to avoid
             return
-        self._lock = open(self.path / "lock", "a")  # noqa: SIM115
+        try:
+            self._lock = open(self.path / "lock", "a")  # noqa: SIM115
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write in {self.path}: {error.strerror}; copy the folder to where you may write, or use --out"
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -324,6 +345,13 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def begun_seeds(path: Path) -> list[Path]:
+    """Return the run folders of a run of several seeds that is not finished; none of another folder."""
+    if (path / "summary.json").exists() or (path / "config.toml").exists():
+        return []
+    return sorted((file.parent for file in path.glob("seed-*/config.toml")), key=lambda seed: (len(seed.name), seed))
 
 
 def _begun(name: str) -> bool:

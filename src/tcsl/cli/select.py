@@ -67,7 +67,13 @@ def select(
             "sample contradicts the shortcut."
         ),
     ] = None,
-    ratio: options.Ratio = None,
+    ratio: Annotated[
+        str | None,
+        _option(
+            "r in (0, 1]: the part that is kept, 0.1 by default, whatever a run's was; auto, of tcsl_cs: three times "
+            "what contradicts the shortcut."
+        ),
+    ] = None,
     by_class: Annotated[
         bool,
         typer.Option(
@@ -107,7 +113,8 @@ def select(
 
     The coreset is a table of index (the row, from 0), id, label, g_high and, of all rules but tcsl_cs, score.
 
-    tcsl_cs on the scores of a run selects as the run would, at any ratio: what else was set of `select` goes with them.
+    tcsl_cs on the scores of a run selects as the run would, at any --ratio: what else was set of `select` goes with
+    them.
 
     Example: tcsl select birds.csv --rule hist --score el2n --label species --ratio 0.2
 

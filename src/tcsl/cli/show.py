@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,14 +25,22 @@ def show(
     Example: tcsl show runs/demo
     """
     from tcsl.bench.seeds import summarise_results
-    from tcsl.runs import RunFolder
+    from tcsl.errors import RunFolderError
+    from tcsl.runs import RunFolder, begun_seeds
 
     if (run / "summary.json").is_file():
-        summary = json.loads((run / "summary.json").read_text())
+        try:
+            summary = json.loads((run / "summary.json").read_text())
+        except ValueError as error:
+            again = "the same command with --resume writes it again"
+            raise RunFolderError(f"{run / 'summary.json'} is damaged ({error}): {again}") from None
+    elif seeds := begun_seeds(run):
+        _show_progress([RunFolder.find(seed) for seed in seeds], as_json)
+        return
     else:
         folder = RunFolder.find(run)
         if not folder.done:
-            _show_progress(folder, as_json)
+            _show_progress([folder], as_json)
             return
         result = folder.result()
         summary = summarise_results([result]) if "evaluation" in result else {**folder.spent(), **result}
@@ -52,18 +61,23 @@ def show(
     Console().print(render_stages(seconds, memory))
 
 
-def _show_progress(folder: RunFolder, as_json: bool) -> None:
-    last = {line["stage"]: line for line in folder.metrics()}
+def _show_progress(folders: Sequence[RunFolder], as_json: bool) -> None:
+    """Show how far a run has come, or each of several seeds."""
+    stages = {folder.path: {line["stage"]: line for line in folder.metrics()} for folder in folders}
     if as_json:
-        print_json({"done": False, "stages": last})
+        how_far = [{"done": folder.done, "stages": stages[folder.path]} for folder in folders]
+        several = {folder.path.name: one for folder, one in zip(folders, how_far, strict=True)}
+        print_json(how_far[0] if len(folders) == 1 else {"done": False, "seeds": several})
         return
-    typer.echo(f"{folder.path} is not finished; go on with the same command and --resume")
-    for stage, line in last.items():
-        apart = "" if line.get("separation") is None else f", separation {line['separation']:.2f}"
-        typer.echo(f"  {stage}: epoch {line['epoch']} of {line['epochs']}, loss {line['loss']:.4f}{apart}")
-    if last:
+    for folder in folders:
+        state = "finished" if folder.done else "not finished; go on with the same command and --resume"
+        typer.echo(f"{folder.path} is {state}")
+        for stage, line in stages[folder.path].items():
+            apart = "" if line.get("separation") is None else f", separation {line['separation']:.2f}"
+            typer.echo(f"  {stage}: epoch {line['epoch']} of {line['epochs']}, loss {line['loss']:.4f}{apart}")
+    if len(folders) == 1 and stages[folders[0].path]:
         from rich.console import Console
 
         from tcsl.tables import render_stages
 
-        Console().print(render_stages([folder.seconds()], [folder.memory()]))
+        Console().print(render_stages([folders[0].seconds()], [folders[0].memory()]))

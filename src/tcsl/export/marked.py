@@ -108,7 +108,7 @@ def _with_notes(table: pl.DataFrame, notes: pl.DataFrame) -> pl.DataFrame:
 def stored_coreset(folder: RunFolder, method: str) -> Coreset:
     """Return what a method of a run keeps."""
     path = folder.coreset_path(method)
-    folder.check_lost(path)
+    folder.check_left(path)
     if not path.is_file():
         there = [name for name in folder.settings().methods if folder.coreset_path(name).is_file()]
         others = f"; it has those of {', '.join(there)} (--method)" if there else ""
@@ -120,7 +120,7 @@ def stored_coreset(folder: RunFolder, method: str) -> Coreset:
 def stored_scores(folder: RunFolder) -> Scores:
     """Return a run's scores."""
     path = folder.scores_path()
-    folder.check_lost(path)
+    folder.check_left(path)
     if not path.is_file():
         why = _not_yet(folder) or ": no method that scores was run"
         raise InputError(f"{folder.path} has no scores{why}")

@@ -11,6 +11,7 @@ import polars as pl
 
 from tcsl.config import Settings
 from tcsl.errors import InputError
+from tcsl.files import cut_short
 from tcsl.runs import RunFolder
 from tcsl.scores import Coreset, Scores, load_table
 from tcsl.types import BoolArray, FloatArray, IntArray
@@ -84,13 +85,14 @@ def read_material(path: Path, *, for_page: bool = True) -> Material:
         raise InputError(f"{path} is not finished: go on with the same command and --resume")
     wanted, by = (("scores.parquet", "coreset.parquet"), "a page") if for_page else (("scores.parquet",), "figures")
     for name in wanted:
-        folder.check_lost(path / name)
+        folder.check_left(path / name)
         if not (path / name).is_file():
             also = "" if for_page else "; tcsl score makes scores alone"
             raise InputError(
                 f"{path} has no {name}, which {by} cannot do without: only a run with the method tcsl_cs has one{also}"
             )
     scores = Scores.load(path / "scores.parquet")
+    folder.check_left(path / "predictions.parquet")
     samples, facts = _optional(path / "samples.parquet", {"index", "id", "webp", "text", "near"}, len(scores))
     predictions, _ = _optional(path / "predictions.parquet", {"id", "label"}, None)
     return Material(
@@ -126,6 +128,8 @@ def _optional(path: Path, columns: set[str], n: int | None) -> tuple[pl.DataFram
     """Return a table and its facts, or None where there is no such file; refuse one of another number of rows."""
     if not path.is_file():
         return None, {}
+    if cut_short(path):
+        raise InputError(f"{path} is damaged; delete it, and it is left out")
     frame, facts = load_table(path, columns)
     if n is not None and len(frame) != n:
         raise InputError(f"{path} has {len(frame)} rows, and scores.parquet {n}; delete it, and it is left out")
