@@ -1,5 +1,6 @@
 """The Python functions, on real training runs that are small."""
 
+import io
 import json
 import shutil
 import warnings
@@ -7,10 +8,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from torch.utils.data import Subset, TensorDataset
 
 import tcsl
+from tcsl.bench.seeds import summarise_results
 from tcsl.config import resolve
 from tcsl.data.convert import as_dataset
 from tcsl.errors import GroupsHidden, InputError, NonFiniteLoss, RunFolderError, TcslError, TcslWarning
@@ -18,6 +21,7 @@ from tcsl.methods.base import Method, Outcome
 from tcsl.registry import METHODS
 from tcsl.report.material import read_material
 from tcsl.running import load_models
+from tcsl.tables import render_summary
 from tcsl.training.nets import build_net
 
 QUICK = {"train.epochs": 20, "score.biased_epochs": 2, "train.batch_size": 32, "train.lr": 0.02}
@@ -152,6 +156,21 @@ def test_without_groups_the_worst_class_is_known(tmp_path):
     assert found["evaluation"]["tcsl_cs"]["wga"] is None
     assert found["evaluation"]["tcsl_cs"]["worst_class"] > 0.5
     assert any("worst-group accuracy" in what for what in found["unknown"])
+
+
+def test_a_group_that_the_test_set_lacks_is_said_where_the_result_is_read(tmp_path):
+    X, y, attribute = shortcut_rows()
+    tested = ~((y == 1) & (attribute == 0))
+    given = {"test": (X[tested], y[tested]), "groups": attribute, "test_groups": attribute[tested]}
+    run = tcsl.debias((X, y), **given, settings=QUICK, out=tmp_path / "run", page=False)
+    lacks = ["accuracy of 1, 0: no test sample", "average weighted by training groups: test data lacks one of them"]
+    assert run.result["unknown"] == lacks
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_summary(summarise_results([run.result])))
+    shown = console.export_text()
+    assert "WGA: the worst of 3 groups of 4, those with a sample there" in shown
+    assert "weighted average: groups" not in shown
+    assert all(f"not known: {what}" in shown for what in lacks)
 
 
 def test_a_class_of_which_nothing_but_g_high_is_kept_is_in_the_result(tmp_path):

@@ -78,7 +78,7 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
     parts: tuple[Part, ...] = ()
     wga = wga_cells = weighted = None
     if groups is None:
-        unknown.append("worst-group accuracy: the test set has no group labels (the worst class is shown instead)")
+        unknown.append(f"worst-group accuracy: {data.name} has no group labels (the worst class is shown instead)")
     else:
         parts = accuracy_by(correct, groups.group, groups.names, data.units)
         wga = worst(parts)
@@ -91,6 +91,8 @@ def evaluate_predictions(predicted: IntArray, data: Dataset, *, train_groups: Gr
             unknown.append("average weighted by training groups: the training set has no group labels")
         else:
             weighted = weighted_average(parts, train_groups.counts())
+            if weighted is None:
+                unknown.append(f"average weighted by training groups: {data.name} lacks one of them")
     return Evaluation(
         n=len(correct),
         average=float(correct.mean()),

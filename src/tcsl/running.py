@@ -216,7 +216,7 @@ def run_methods(
             "coresets": {name: _coreset_facts(o, o.coreset, train_set) for name, o in outcomes.items() if o.coreset},
             "identification": _identification(outcomes.get("tcsl_cs"), train_set),
             **folder.spent(),
-            "unknown": _unknown(train_set, test_set),
+            "unknown": _unknown(train_set, test_set, evaluations),
         }
         folder.finish(result, models=methods)
         if page:
@@ -566,13 +566,11 @@ def _identification(outcome: Outcome | None, data: Dataset) -> dict[str, Any] | 
     return {"n": len(scores), "g_high": int(scores.g_high.sum()), **known}
 
 
-def _unknown(train_set: Dataset, test_set: Dataset | None) -> list[str]:
+def _unknown(train_set: Dataset, test_set: Dataset | None, evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Say what cannot be known from what was given."""
     out = []
     if train_set.groups is None:
         out.append("how many of the samples in G_high truly contradict the shortcut: the training set has no groups")
     if test_set is None:
         out.append("accuracy: there is no test set")
-    elif test_set.groups is None:
-        out.append("worst-group accuracy: the test set has no groups")
-    return out
+    return list(dict.fromkeys([*out, *(what for found in evaluations.values() for what in found["unknown"])]))

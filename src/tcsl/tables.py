@@ -182,10 +182,12 @@ def _notes(summary: Mapping[str, Any]) -> list[str]:
     notes = [*_verdict(summary), *said_of_models(summary)]
     if _has_groups(summary):
         cells = f"; all cells: {summary['cells']} (class x attribute)" if summary["cells"] else ""
-        notes.append(
-            f"WGA: the worst of {len(summary['groups'])} groups{cells}; "
-            "weighted average: groups weighted by their share of the training set"
-        )
+        groups = summary["groups"]
+        tested = sum(row["n"] > 0 for row in groups)
+        of = "" if tested == len(groups) else f" of {len(groups)}, those with a sample there"
+        weighted = "; weighted average: groups weighted by their share of the training set"
+        known = "weighted_average" in known_metrics(summary)
+        notes.append(f"WGA: the worst of {tested} groups{of}{cells}{weighted * known}")
     for seed, found, coresets in zip(summary["seeds"], summary["identification"], summary["coresets"], strict=True):
         if found is None:
             continue
@@ -241,10 +243,10 @@ def _interval(value: Mapping[str, Any] | None) -> str:
 
 
 def render_evaluations(
-    evaluations: Mapping[str, Evaluation], models: Mapping[str, Mapping[str, Any]]
+    evaluations: Mapping[str, Evaluation], models: Mapping[str, Mapping[str, Any]], where: str
 ) -> RenderableType:
-    """Return a table of models and their accuracies; below it, which epochs they are, and what cannot be known."""
-    table = Table(title="Accuracy on the test set, %")
+    """Return a table of models and their accuracies on `where`; below it, their epochs, and what cannot be known."""
+    table = Table(title=Text(f"Accuracy on {printable(where)}, %"))
     table.add_column("model")
     for title in _METRICS.values():
         table.add_column(title, justify="right")
@@ -253,7 +255,7 @@ def render_evaluations(
         table.add_row(name, *["-" if value is None else f"{100 * value:.1f}" for value in values])
     unknown = dict.fromkeys(what for evaluation in evaluations.values() for what in evaluation.unknown)
     said = [Text(f"model {name}: {said_of_model(model)}") for name, model in models.items()]
-    return Group(table, *said, *[Text(f"not known: {what}") for what in unknown])
+    return Group(table, *said, *[Text(printable(f"not known: {what}")) for what in unknown])
 
 
 def render_check(report: Mapping[str, Any]) -> RenderableType:

@@ -130,7 +130,7 @@ def train(
         )
     if splits.evaluation is not None:
         evaluation = api.evaluate(model, splits.evaluation, train=splits.train, settings=settings)
-        _show_evaluations(out, {"final": evaluation}, as_json)
+        _show_evaluations(out, {"final": evaluation}, splits.evaluation.name, as_json)
     if not as_json:
         typer.echo(f"the model is in {out}  (tcsl evaluate {shlex.quote(str(out))})")
 
@@ -165,10 +165,10 @@ def evaluate(
     check_same_data(RunFolder.find(run), splits.train, splits.evaluation)
     models = load_models(run, splits.train)
     results = {name: api.evaluate(model, test, train=splits.train, settings=settings) for name, model in models.items()}
-    _show_evaluations(run, results, as_json)
+    _show_evaluations(run, results, test.name, as_json)
 
 
-def _show_evaluations(run: Path, evaluations: dict[str, Evaluation], as_json: bool) -> None:
+def _show_evaluations(run: Path, evaluations: dict[str, Evaluation], where: str, as_json: bool) -> None:
     from tcsl.model_selection import model_facts
     from tcsl.runs import RunFolder
 
@@ -180,4 +180,4 @@ def _show_evaluations(run: Path, evaluations: dict[str, Evaluation], as_json: bo
 
     from tcsl.tables import render_evaluations
 
-    Console().print(render_evaluations(evaluations, models))
+    Console().print(render_evaluations(evaluations, models, where))
