@@ -197,6 +197,18 @@ def test_every_kind_of_table_gives_the_same_inputs(tmp_path):
     assert len({train.fingerprint for train in found}) == 1
 
 
+@pytest.mark.parametrize("odd", ["", "7;8\n"])  # a row that is too short is looked at closely
+def test_semicolons_part_the_cells_of_a_csv_whose_header_has_no_comma(odd, tmp_path):
+    text = "\ufefff1,f2,label\n" + "".join(f"{i},{i % 5},{'ab'[i % 2]}\n" for i in range(12))
+    found = []
+    for name, separator in (("commas.csv", ","), ("semicolons.csv", ";")):
+        (tmp_path / name).write_text((text + odd.replace(";", ",")).replace(",", separator))
+        found.append(tcsl.load(tmp_path / name, on_bad="skip").train)
+    assert found[1].facts["features"] == ["f1", "f2"]
+    assert torch.equal(found[0].inputs, found[1].inputs)
+    assert found[0].labels.tolist() == found[1].labels.tolist()
+
+
 def test_columns_of_unusual_names(tmp_path):
     columns = {"where": write_images(tmp_path), "species": LABELS, "part": SPLITS, "place": PLACES, "key": IDS}
     table = write_table(tmp_path / "birds.jsonl", columns)

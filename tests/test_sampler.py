@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -37,6 +38,9 @@ def test_tables_stay_tables():
     X_kept, y_kept = TCSLSampler(ratio=0.2, epochs=10, random_state=0).fit_resample(frame, pd.Series(y))
     assert list(X_kept.columns) == ["a", "b", "c"]
     assert X_kept.index.tolist() == y_kept.index.tolist()
+    pair = TCSLSampler(ratio=0.2, epochs=10, random_state=0).fit_resample(pl.from_pandas(frame), pl.Series(y))
+    assert [type(part) for part in pair] == [pl.DataFrame, pl.Series]
+    assert pair[0].to_numpy().tolist() == X_kept.to_numpy().tolist()
 
 
 def test_the_same_random_state_gives_the_same_samples():

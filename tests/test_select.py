@@ -463,7 +463,7 @@ D2 = ["--rule", "d2", "--embedding", "e.npy"]
         (["text.parquet"], "text.parquet is not a Parquet file, or it is damaged"),
         (["arrays.npz", "--rule", "bot"], "arrays.npz is no table that can be read; give one that ends in .csv, .tsv,"),
         (["none.csv", "--rule", "bot"], "none.csv does not exist or is not a file"),
-        (["folder", "--rule", "bot"], "scores.parquet does not exist or is not a file"),
+        (["folder", "--rule", "bot"], "folder is not a run folder: it has no config.toml"),
         (
             ["t.csv", "--rule", "bot", "--out", "folder"],
             "folder is a folder; name a file in it with --out, such as folder",

@@ -81,7 +81,7 @@ class TCSLSampler(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the samples and labels that are kept, of the same type as they came."""
+        """Return the samples and labels that are kept, of the same type as they came; lists as arrays."""
         self.fit(X, y)
         return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
 
@@ -90,4 +90,6 @@ def _take(values: Any, indices: IntArray) -> Any:
     """Index rows of an array, a list or a table."""
     if hasattr(values, "iloc"):
         return values.iloc[indices]
+    if type(values).__module__.partition(".")[0] == "polars":
+        return values[indices]
     return np.asarray(values)[indices]

@@ -252,7 +252,8 @@ def load_table(path: Path, columns: set[str]) -> tuple[pl.DataFrame, dict[str, A
     try:
         frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"{path} is not a Parquet file: {error}") from None
+        form = "" if path.suffix == ".parquet" else ", the only form that is read here"
+        raise InputError(f"{path} is not a Parquet file{form}: {error}") from None
     facts = read_facts(path)
     missing = columns - set(frame.columns)
     if missing:

@@ -206,6 +206,7 @@ def test_an_error_in_a_seed_is_the_error_of_the_command(tcsl_command, tmp_path):
         (["run", "digits", "--set", "train.lrr=1"], "did you mean 'train.lr'"),
         (["run", "digits", "--config", "none.toml"], "none.toml cannot be read: No such file"),
         (["run", "digits", "--method", "rgball"], "did you mean 'rgbal'"),
+        (["config", "show", "--dataset", "waterbird"], "unknown dataset 'waterbird'; did you mean 'waterbirds'?"),
         (["show", "/"], "is not a run folder"),
         (["select", "none.parquet"], "does not exist"),
         (["evaluate", "/"], "is not a run folder"),

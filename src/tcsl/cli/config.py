@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from tcsl.cli import options
 from tcsl.cli.options import print_json, settings_from
 from tcsl.config import PROFILES, flat, to_toml
+from tcsl.registry import DATASETS, unknown
 
 app = typer.Typer(help="Show settings.", no_args_is_help=True)
 
@@ -31,6 +33,8 @@ def show(
 
     Example: tcsl config show --profile paper --dataset digits
     """
+    if dataset and dataset not in DATASETS and not dataset.startswith("hf:") and not Path(dataset).exists():
+        raise unknown("dataset", dataset, DATASETS.names())
     if compare:
         sides = {name: flat(settings_from(dataset, profile=name, config=config, set_=set_)) for name in PROFILES}
         names = [name for name in sides["default"] if len({repr(side[name]) for side in sides.values()}) > 1]

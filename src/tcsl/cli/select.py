@@ -121,9 +121,12 @@ def select(
     Example: tcsl select runs/scores/scores.parquet --ratio 0.2
     """
     from tcsl.export.tables import save_coreset
+    from tcsl.runs import RunFolder
     from tcsl.selection.by_rule import check_given
 
     path = table / "scores.parquet" if table.is_dir() else table
+    if table.is_dir() and not path.exists():
+        RunFolder.find(table).check_left(path)  # several seeds, or no run at all, are said
     of_rule = {"by_class": by_class or None, "bins": bins, "beta": beta, "k": k, "gamma": gamma, "metric": metric}
     of_rule = {name: value for name, value in of_rule.items() if value is not None}
     others = {"embedding": embedding, "minority": minority, "profile": profile, "config": config, "set": set_}

@@ -35,6 +35,10 @@ def parse_columns(text: str) -> dict[str, str]:
             raise InputError(f"--columns looks like label=y,group=place, got {part!r}")
         if role not in ALIASES:
             raise unknown("kind of column", role, ALIASES)
+        if role in out:
+            raise InputError(
+                f"--columns names {role} twice, {out[role]!r} and {column!r}; join columns with +, as in A+B"
+            )
         out[role] = column
     return out
 

@@ -76,7 +76,12 @@ def _deep(path: Path) -> bool:
 
 
 def _separator(path: Path) -> str:
-    return "\t" if _kind(path) == ".tsv" else ","
+    """Return what parts the cells: a tab in TSV; in CSV a comma, or a semicolon where the header has no comma."""
+    if _kind(path) == ".tsv":
+        return "\t"
+    with open(path, "rb") as stream:
+        header = next(filter(bytes.strip, stream), b"")
+    return ";" if b";" in header and b"," not in header else ","
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:

@@ -80,10 +80,10 @@ def advice_on_classes(rule: str, options: RuleOptions) -> str:
     """Return what to do where a rule has left a class out.
 
     >>> advice_on_classes("d2", RuleOptions()), advice_on_classes("random", RuleOptions())
-    ('use a larger ratio, a smaller beta, or by_class=True', 'use a larger ratio')
+    ('use a larger ratio, a smaller beta, or by_class=True (--by-class)', 'use a larger ratio')
     """
     cures = ["use a larger ratio", *["a smaller beta"] * ("beta" in TAKES[rule])]
-    cures += ["or by_class=True"] * ("by_class" in TAKES[rule] and not options.by_class)
+    cures += ["or by_class=True (--by-class)"] * ("by_class" in TAKES[rule] and not options.by_class)
     return ", ".join(cures)
 
 
