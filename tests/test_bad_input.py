@@ -67,7 +67,7 @@ def assert_bad(source, offenders, *, kept, **options):
     them = "it" if len(offenders) == 1 else "them"
     assert message.endswith(
         f"{len(offenders)} bad sample{'s' if len(offenders) > 1 else ''}: {listing}. "
-        f"Mend {them}, or leave {them} out with --on-bad skip"
+        f"Mend {them}, or leave {them} out with --on-bad skip (tcsl data check lists all)"
     )
     splits, skipped = left_out(source, **options)
     assert skipped == [list(one) for one in offenders]
@@ -149,7 +149,7 @@ BAD_IMAGES = {
 def test_an_image_that_cannot_be_used(tmp_path, content, why):
     table = write_table(tmp_path, lines())
     (tmp_path / "3.png").write_bytes(content)
-    end = r"\. Mend it, or leave it out with --on-bad skip"
+    end = r"\. Mend it, or leave it out with --on-bad skip \(tcsl data check lists all\)"
     assert re.fullmatch(rf"t\.csv: 1 bad sample: 3\.png {why}{end}", refused(table))
     splits, [[where, reason]] = left_out(table)
     assert where == "3.png"
@@ -166,7 +166,8 @@ def test_the_first_ten_offenders_and_their_count(tmp_path):
     listing = "; ".join(f"{name} is not an image" for name in names[:10])
     message = refused(tmp_path, val_fraction=0)
     assert message == (
-        f"{tmp_path.name}: 14 bad samples: {listing}; and 4 more. Mend them, or leave them out with --on-bad skip"
+        f"{tmp_path.name}: 14 bad samples: {listing}; and 4 more. Mend them, or leave them out with --on-bad "
+        "skip (tcsl data check lists all)"
     )
     splits, skipped = left_out(tmp_path)
     assert skipped == [[name, "is not an image"] for name in names]

@@ -22,13 +22,14 @@ class Bad(NamedTuple):
 def settle(name: str, bad: Sequence[Bad], on_bad: OnBad) -> None:
     """Raise for bad samples, unless they are to be skipped.
 
-    >>> settle("birds", [Bad("a.jpg", "is empty (0 bytes)")], "error")
+    >>> settle("birds", [Bad("a.jpg", "is empty (0 bytes)")], "error")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tcsl.errors.InputError: birds: 1 bad sample: a.jpg is empty (0 bytes). Mend it, or leave it out with --on-bad skip
+    tcsl.errors.InputError: birds: 1 bad sample: a.jpg is empty (0 bytes). Mend it, or leave it out with --on-bad ...
     """
     if bad and on_bad == "error":
         them = "it" if len(bad) == 1 else "them"
-        raise InputError(f"{name}: {describe(bad)}. Mend {them}, or leave {them} out with --on-bad skip")
+        cure = f"Mend {them}, or leave {them} out with --on-bad skip (tcsl data check lists all)"
+        raise InputError(f"{name}: {describe(bad)}. {cure}")
 
 
 def describe(bad: Sequence[Bad]) -> str:
