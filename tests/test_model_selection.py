@@ -255,4 +255,4 @@ def test_a_biased_model_that_is_wrong_nowhere_tells_nothing(tmp_path):
 )
 def test_the_biased_model_is_planned_where_the_criterion_asks_it(by, methods, stages):
     settings = resolve(overrides={**QUICK, "methods": methods, "train.model_selection": by})
-    assert list(planned_stages(settings, 32).items()) == list(stages.items())
+    assert list(planned_stages(settings, (32, 6)).items()) == list(stages.items())
