@@ -135,7 +135,7 @@ X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
         ([(torch.zeros(2), 0), (torch.zeros(2), "cat")], "or text, in every sample; got 'cat' at index 1"),
         ([(torch.zeros(2), None), (torch.zeros(2), 1)], "got None at index 0"),
         ([(torch.zeros(2), torch.eye(2)[i]) for i in range(2)], r"labels must have shape \(n,\), got \(2, 2\)"),
-        ([(torch.tensor(1.0), 0), (torch.tensor(2.0), 1)], "a sample must have one dimension or more"),
+        ([(torch.tensor(1.0), 0), (torch.tensor(2.0), 1)], "X must have shape"),
     ],
 )
 def test_bad_data_is_said(data, message):
@@ -242,6 +242,11 @@ def test_images_are_the_same_however_they_are_laid_out(given):
     assert torch.equal(as_dataset(given).inputs, torch.from_numpy(IMAGES).permute(0, 3, 1, 2))
 
 
+def test_floating_point_images_of_pil_are_taken():
+    images = [Image.fromarray(image[..., 0] / np.float32(100)) for image in IMAGES]
+    assert as_dataset(list(zip(images, Y, strict=True))).inputs.dtype == torch.float32
+
+
 def test_floats_that_are_no_bytes_stay_floats_and_grey_bytes_get_a_channel():
     assert torch.equal(as_dataset((IMAGES / 255, Y)).inputs, torch.from_numpy(IMAGES / 255).permute(0, 3, 1, 2).float())
     assert as_dataset((IMAGES > 127, Y)).inputs.unique().tolist() == [0.0, 1.0]
@@ -262,15 +267,42 @@ def test_images_of_a_palette_are_made_rgb_as_files_are():
         (
             (IMAGES, Y),
             (IMAGES / 255, Y),
-            "images are floats, those of the training set bytes, 0 to 255: give both alike",
+            "floats up to 1, those of the training set bytes up to 255: give both alike",
         ),
-        ((IMAGES / 255, Y), (IMAGES, Y), "images are bytes, 0 to 255, those of the training set floats"),
-        ((IMAGES / 255, Y), as_dataset((IMAGES, Y)), "images are bytes"),
+        ((IMAGES / 255, Y), (IMAGES, Y), "are bytes up to 255, those of the training set floats up to 1"),
+        ((IMAGES / 255, Y), as_dataset((IMAGES, Y)), "are bytes up to 255"),
     ],
 )
-def test_bytes_and_floats_do_not_go_together(given, test, message):
+def test_images_up_to_255_and_up_to_1_do_not_go_together(given, test, message):
     with pytest.raises(InputError, match=message):
         as_dataset(test, test=True, like=as_dataset(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "test", "dtype"),
+    [
+        (IMAGES.astype(int) * 16, IMAGES.astype(int), torch.float32),  # 12 bits, of which a test set may show few
+        (IMAGES / 100, np.minimum(IMAGES, 2).astype(float), torch.float32),
+        (IMAGES.astype(float), np.minimum(IMAGES, 1).astype(float), torch.uint8),
+        (IMAGES, IMAGES / 2, torch.float32),
+    ],
+)
+def test_the_training_set_decides_whether_whole_numbers_are_bytes(given, test, dtype):
+    held_out = as_dataset((test, Y), test=True, like=as_dataset((given, Y)))
+    assert held_out.inputs.dtype == dtype
+    assert torch.equal(held_out.inputs.double(), torch.from_numpy(test).permute(0, 3, 1, 2).double())
+
+
+@pytest.mark.parametrize("kind", [int, np.float32])
+def test_sequences_stay_as_they_are(kind):
+    assert as_dataset((IMAGES[..., 0].astype(kind), Y)).inputs.shape == (6, 8, 9)
+
+
+def test_a_torch_dataset_may_have_columns():
+    class Table(TensorDataset):
+        columns = ("a", "b")
+
+    assert as_dataset(Table(torch.from_numpy(X), torch.from_numpy(Y))).inputs.shape == (6, 2)
 
 
 def test_a_grey_image_among_coloured_ones_is_said():

@@ -209,6 +209,16 @@ def test_semicolons_part_the_cells_of_a_csv_whose_header_has_no_comma(odd, tmp_p
     assert found[0].labels.tolist() == found[1].labels.tolist()
 
 
+def test_numbers_with_a_comma_are_read_where_semicolons_part_the_cells(tmp_path):
+    rows = "".join(f"{i},25;-,5e1;{'ab'[i % 2]},\n" for i in range(12))
+    (tmp_path / "t.csv").write_text('f1;"size; cm";label\n' + rows)
+    train = tcsl.load(tmp_path / "t.csv", val_fraction=0).train
+    assert train.inputs.tolist() == [[i + 0.25, -5.0] for i in range(12)]
+    assert train.class_names == ("a,", "b,")
+    (tmp_path / "t.csv").write_text('f1;"size, cm";label\n' + rows)
+    assert tcsl.load(tmp_path / "t.csv", val_fraction=0).train.facts["features"] == ["f1", "size, cm"]
+
+
 def test_columns_of_unusual_names(tmp_path):
     columns = {"where": write_images(tmp_path), "species": LABELS, "part": SPLITS, "place": PLACES, "key": IDS}
     table = write_table(tmp_path / "birds.jsonl", columns)

@@ -116,6 +116,13 @@ def test_a_file_of_text_that_is_damaged_is_said(name, content, tmp_path):
         READ[name](folder)
 
 
+def test_a_damaged_marker_is_said(tmp_path):
+    folder = open_folder(tmp_path / "run")
+    (folder.path / "done").write_bytes(b"\xff\xfe")
+    with pytest.raises(RunFolderError, match=r"done is damaged \(.*\): delete it, and --resume"):
+        _ = folder.whole
+
+
 def test_a_file_that_is_cut_short_is_told_from_a_whole_one(tmp_path):
     tensors, table = tmp_path / "a.safetensors", tmp_path / "a.parquet"
     save_tensors(tensors, {"a": torch.arange(6.0), "b": torch.ones(2, 2)})
@@ -367,11 +374,15 @@ def test_how_far_several_seeds_have_come_is_shown(tmp_path):
         f"{tmp_path / 'seed-10'} is not finished; go on with the same command and --resume",
     ]
     assert lines.count("  biased: epoch 3 of 9, loss 0.5000") == 2
+    assert "all are finished" not in shown.output
     told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path), "--json"]).output)
     assert {name: one["done"] for name, one in told["seeds"].items()} == {"seed-2": True, "seed-10": False}
+    RunFolder.find(tmp_path / "seed-10").finish({})
+    assert "all are finished: the same command with --resume" in CliRunner().invoke(app, ["show", str(tmp_path)]).output
 
 
-def test_a_damaged_summary_is_said(tmp_path):
-    (tmp_path / "summary.json").write_text('{"methods": ')
+@pytest.mark.parametrize("content", ['{"methods": ', "null"])
+def test_a_damaged_summary_is_said(content, tmp_path):
+    (tmp_path / "summary.json").write_text(content)
     with pytest.raises(RunFolderError, match=r"summary.json is damaged \(.*\): the same command with --resume"):
         show(tmp_path)

@@ -265,7 +265,7 @@ def planned_stages(settings: Settings, shape: Sequence[int]) -> dict[str, int]:
     n, *one = shape
     plan = judging_steps(settings, n)
     for method in map(METHODS.get, settings.methods):
-        left_out = method.images_only if len(one) == 1 else ()
+        left_out = method.images_only if len(one) != 3 else ()
         plan |= {stage: steps for stage, steps in method.stages(settings, n).items() if stage not in left_out}
     return plan
 

@@ -78,10 +78,10 @@ class RunFolder:
                     f"{'show its result' if folder.done else 'go on from its last epoch'}, "
                     "choose another place with --out, or delete it (in Python, resume=True or out=...)"
                 )
-            folder._acquire()
             for name in folder._left():
                 if (path / name).exists():
                     folder.check_left(path / name)
+            folder._acquire()
         else:
             if path.exists() and (not path.is_dir() or any(not _begun(p.name) for p in path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not a run folder; choose another place with --out")
@@ -130,7 +130,10 @@ class RunFolder:
             raise RunFolderError(f"{path} is gone: --resume (in Python, resume=True) makes it from the rest")
 
     def _left(self) -> list[str]:
-        return (self.path / "done").read_text().split() if self.done else []
+        try:
+            return (self.path / "done").read_text().split() if self.done else []
+        except ValueError as error:
+            raise self._damaged(self.path / "done", error, made_again=True) from None
 
     @staticmethod
     def _damaged(path: Path, why: object, *, made_again: bool = False) -> RunFolderError:

@@ -30,8 +30,8 @@ def show(
 
     if (run / "summary.json").is_file():
         try:
-            summary = json.loads((run / "summary.json").read_text())
-        except ValueError as error:
+            summary = dict(json.loads((run / "summary.json").read_text()))
+        except (TypeError, ValueError) as error:
             again = "the same command with --resume writes it again"
             raise RunFolderError(f"{run / 'summary.json'} is damaged ({error}): {again}") from None
     elif seeds := begun_seeds(run):
@@ -75,6 +75,8 @@ def _show_progress(folders: Sequence[RunFolder], as_json: bool) -> None:
         for stage, line in stages[folder.path].items():
             apart = "" if line.get("separation") is None else f", separation {line['separation']:.2f}"
             typer.echo(f"  {stage}: epoch {line['epoch']} of {line['epochs']}, loss {line['loss']:.4f}{apart}")
+    if all(folder.done for folder in folders):
+        typer.echo("all are finished: the same command with --resume writes what they have in common")
     if len(folders) == 1 and stages[folders[0].path]:
         from rich.console import Console
 

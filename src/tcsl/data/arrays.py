@@ -18,6 +18,7 @@ from tcsl.data.manifest import Manifest, encode, join_names, read_splits
 from tcsl.errors import InputError
 from tcsl.types import AnyArray
 
+_LOOKED_AT = 1024  # images at a time
 _SPLIT_KEY = re.compile(r"(.+)_(train|val|valid|test)", re.IGNORECASE)
 
 
@@ -62,8 +63,14 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     return manifest.without(bad | lacking(manifest, parts), on_bad)
 
 
-def as_inputs(array: AnyArray, where: str, *, what: str = "inputs") -> AnyArray:
-    """Return (n, ...) uint8 images with the channels first, or float32; `what` is the array's name in messages."""
+def as_inputs(array: AnyArray, where: str, *, what: str = "inputs", like: AnyArray | None = None) -> AnyArray:
+    """Return (n, ...) uint8 images with the channels first, or float32.
+
+    Parameters
+    ----------
+    what : the array's name in messages
+    like : the training set's inputs, which decide whether whole numbers are bytes; by default they do themselves
+    """
     if array.dtype.kind not in "iufb":
         raise InputError(f"{where}: {what} must be numbers, got dtype {array.dtype}")
     if array.ndim < 2:
@@ -72,7 +79,10 @@ def as_inputs(array: AnyArray, where: str, *, what: str = "inputs") -> AnyArray:
         )
     if 0 in array.shape[1:]:
         raise InputError(f"{where}: the inputs are empty: they have shape {array.shape}")
-    array = as_bytes(array)
+    if like is None:
+        array = as_bytes(array)
+    elif like.dtype == np.uint8:
+        array = as_bytes(array, least=0)
     if array.dtype == np.uint8 and array.ndim == 3:
         array = array[:, None]
     if array.ndim == 4 and array.shape[1] not in (1, 3, 4) and array.shape[3] in (1, 3, 4):
@@ -81,8 +91,10 @@ def as_inputs(array: AnyArray, where: str, *, what: str = "inputs") -> AnyArray:
     return array if array.dtype == np.uint8 else as_float32(array)
 
 
-def as_bytes(array: AnyArray) -> AnyArray:
+def as_bytes(array: AnyArray, *, least: int = 2) -> AnyArray:
     """Return images (three dimensions or more) of whole numbers from 0 to 255 as bytes; others stay as they are.
+
+    Floats must reach `least`: of 0 and 1 alone, 1 may be white.
 
     >>> as_bytes(np.full((1, 2, 2), 200)).dtype, as_bytes(np.full((1, 2, 2), 0.5)).dtype
     (dtype('uint8'), dtype('float64'))
@@ -92,8 +104,8 @@ def as_bytes(array: AnyArray) -> AnyArray:
     low, high = array.min(), array.max()
     if not (low >= 0 and high <= 255):
         return array
-    # Floats of 0 and 1 alone are left as floats: 1 may be white. Others are looked at until an image is not whole.
-    whole = array.dtype.kind in "iu" or (high > 1 and all((image == np.round(image)).all() for image in array))
+    parts = (array[at : at + _LOOKED_AT] for at in range(0, len(array), _LOOKED_AT))  # until one is not whole
+    whole = array.dtype.kind in "iu" or (high >= least and all((part == np.round(part)).all() for part in parts))
     return array.astype(np.uint8) if whole else array
 
 

@@ -37,8 +37,9 @@ def as_dataset(
     Parameters
     ----------
     data : a Dataset of ours, Splits (of which the set for training or testing is taken), a torch Dataset of (x, y)
-        pairs, or a pair of arrays (X, y) with X of shape (n, ...). A torch Dataset is read once, so random transforms
-        in it are drawn once: use `train.augment` instead
+        pairs, or a pair of arrays (X, y) with X of shape (n, ...). Of four dimensions they are images: the channels may
+        come last, and whole numbers from 0 to 255 become bytes. A torch Dataset is read once, so random transforms in
+        it are drawn once: use `train.augment` instead
     groups : (n,) one attribute value a sample (numbers or text), for evaluation only
     test : whether classes may be missing
     like : the training set of a test set: its classes and its majority attributes are used
@@ -55,10 +56,11 @@ def as_dataset(
         if groups is not None:
             raise InputError("groups= is for arrays and torch Datasets; this Dataset has its own")
         return data if like is None else matched(data, like)
-    inputs, labels = _arrays(data, name) if isinstance(data, tuple) else _collect(data, name)
+    given, labels = _pair(data, name) if isinstance(data, tuple) else _collect(data, name)
+    inputs = _inputs(given, name, like)
     if like is not None:
         labels = _by_name(read_labels(labels, name), like.class_names)
-        if labels.dtype != object and len(labels):
+        if labels.dtype != object and len(labels) and np.isfinite(labels.max()):
             _check_range(name, labels.max(), like)
         _check_scale(name, inputs, like)
     made = make_dataset(inputs, labels, name=name, test=test, class_names=like.class_names if like else None)
@@ -118,12 +120,16 @@ def _check_range(name: str, top: float, like: Dataset) -> None:
 
 
 def _check_scale(name: str, inputs: Tensor, like: Dataset) -> None:
-    """Refuse images that are bytes in one set and floats in the other: a model of the one is wrong on the other."""
-    kinds = {True: "bytes, 0 to 255", False: "floats"}
-    here, there = (images.dtype == torch.uint8 for images in (inputs, like.inputs))
-    if inputs.ndim > 2 and here != there:
+    """Refuse images that go to 255 in one set and to 1 in the other: a model of the one is wrong on the other."""
+    if inputs.ndim < 4 or like.inputs.ndim < 4 or inputs.dtype == like.inputs.dtype or not len(inputs):
+        return
+    here, there = (
+        ("bytes" if images.dtype == torch.uint8 else "floats", images.max().item()) for images in (inputs, like.inputs)
+    )
+    if min(here[1], there[1]) <= 1 < max(here[1], there[1]):
         raise InputError(
-            f"{name}: its images are {kinds[here]}, those of the training set {kinds[there]}: give both alike"
+            f"{name}: its images are {here[0]} up to {here[1]:g}, those of the training set {there[0]} up to "
+            f"{there[1]:g}: give both alike"
         )
 
 
@@ -169,17 +175,24 @@ def _by_name(labels: AnyArray, class_names: tuple[str, ...]) -> AnyArray:
     return np.array([f"{label:g}" if label % 1 else str(int(label)) for label in labels.tolist()], object)
 
 
-def _arrays(data: tuple[Any, ...], name: str) -> tuple[Tensor, Any]:
+def _inputs(given: AnyArray, name: str, like: Dataset | None) -> Tensor:
+    """Return what was given as inputs; what has three dimensions and is no bytes may be sequences, and stays."""
+    sequences = given.ndim == 3 and given.dtype != np.uint8
+    kind = np.zeros(0, np.float32) if sequences else None if like is None else like.inputs[:0].numpy()
+    return torch.from_numpy(np.ascontiguousarray(as_inputs(given, name, what="X", like=kind)))
+
+
+def _pair(data: tuple[Any, ...], name: str) -> tuple[AnyArray, Any]:
     if len(data) != 2:
         raise InputError(f"{name}: arrays come as a pair (X, y), got a tuple of {len(data)}")
     X, y = (_numpy(part) if isinstance(part, Tensor) else part for part in data)
     X = np.asarray(X)
-    if X.dtype == object:  # such as a frame with columns that may lack values
+    if X.dtype.kind in "OUS":  # such as a frame with columns that may lack values
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError):
             raise InputError(f"{name}: X must be numbers, got dtype {X.dtype}") from None
-    return torch.from_numpy(np.ascontiguousarray(as_inputs(X, name, what="X"))), y
+    return X, y
 
 
 def _numpy(part: Tensor) -> AnyArray:
@@ -187,9 +200,9 @@ def _numpy(part: Tensor) -> AnyArray:
     return np.asarray((part.float() if part.dtype == torch.bfloat16 else part).numpy())
 
 
-def _collect(data: Any, name: str) -> tuple[Tensor, list[Any]]:
+def _collect(data: Any, name: str) -> tuple[AnyArray, list[Any]]:
     """Read a torch Dataset once, from first to last."""
-    table = isinstance(data, Mapping) or hasattr(data, "columns")  # of pandas or polars
+    table = isinstance(data, Mapping) or hasattr(data, "dtypes")  # of pandas or polars
     if table or not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise InputError(
             f"{name}: expected a tcsl Dataset, a torch Dataset with a length, or a pair of arrays (X, y); "
@@ -218,14 +231,12 @@ def _collect(data: Any, name: str) -> tuple[Tensor, list[Any]]:
         single = math.prod(getattr(item[1], "shape", (2,))) == 1  # an array or tensor of one number
         labels.append(item[1].item() if single else item[1])
     assert inputs is not None
-    if inputs.ndim < 3 or inputs.dtype == torch.bfloat16:
-        return inputs, labels
-    return torch.from_numpy(np.ascontiguousarray(as_inputs(inputs.numpy(), name, what="x"))), labels
+    return _numpy(inputs), labels
 
 
 def _image(x: Any, name: str, i: int) -> Tensor:
-    """Turn a PIL image into channels first, one of a palette or the like into RGB, as files are; arrays stay."""
-    if isinstance(x, Image.Image) and x.mode not in ("L", "RGB", "RGBA"):
+    """Turn a PIL image into channels first, one of a palette or the like into RGB; arrays stay."""
+    if isinstance(x, Image.Image) and x.mode not in ("L", "RGB", "RGBA", "F"):
         try:
             x, _ = to_rgb(x)
         except BadImage as error:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 ROW = "__row__"  # the column of row numbers
 _Lines: TypeAlias = tuple[dict[str, list[Any]], list[tuple[int, str]]]  # columns, and the bad rows
 _ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, TypeError, ValueError, OverflowError)
+_QUOTED = re.compile(rb'"[^"]*"')
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}\n"))
 _STEPS = np.array([(chr(i) in "[{") - (chr(i) in "]}") for i in range(256)], np.int8)
 
@@ -42,9 +44,10 @@ def read_frame(path: Path, on_bad: OnBad) -> tuple[pl.DataFrame, tuple[Bad, ...]
             raise InputError(f"{path} is not a Parquet file, or it is damaged: {_line(error)}") from None
         frame = None
     if frame is None:
-        return _read_lines(path, on_bad)
+        frame, bad = _read_lines(path, on_bad)
+        return _with_points(frame, path), bad
     _check_names(frame.columns, path)
-    return frame.with_row_index(ROW), ()
+    return _with_points(frame, path).with_row_index(ROW), ()
 
 
 def _kind(path: Path) -> str:
@@ -80,8 +83,15 @@ def _separator(path: Path) -> str:
     if _kind(path) == ".tsv":
         return "\t"
     with open(path, "rb") as stream:
-        header = next(filter(bytes.strip, stream), b"")
+        header = _QUOTED.sub(b"", next(filter(bytes.strip, stream), b""))
     return ";" if b";" in header and b"," not in header else ","
+
+
+def _with_points(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """Return numbers such as 3,5 as 3.5, where semicolons part the cells."""
+    if _kind(path) != ".csv" or _separator(path) != ";":
+        return frame
+    return frame.with_columns(pl.col(pl.String).str.replace(r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$", "${1}.${2}"))
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:

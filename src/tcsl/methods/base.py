@@ -59,7 +59,7 @@ class Method:
     summary : what it does, in a sentence
     run : does it
     stages : from the settings and n, the training stages that `run` goes through and their steps, for progress
-    images_only : those of them that rows do not have
+    images_only : those of them that only images have
     needs : what it reads beside the training set and its labels
     options : what `method.NAME.OPTION` may name
     presets : from a known dataset's name to what is published for it

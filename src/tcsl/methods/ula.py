@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -101,13 +102,17 @@ def paired_order(n: int, batch: int, draw: torch.Generator) -> Tensor:
 
 
 def paired_batch(n: int, batch: int) -> int:
-    """Return the largest batch, of at most `batch` (or 2), by which an epoch of 2 n samples has even batches only.
+    """Return the largest batch, of at most `batch`, by which an epoch of 2 n samples has even batches only.
+
+    Of one pair there is no correlation: a batch has at least two, if need be more than asked for.
 
     >>> paired_batch(48, 32), paired_batch(49, 32)  # 98 would be 32, 32, 17 and 17; now 30, 30, 30 and 8
     (32, 30)
+    >>> batch_sizes(82, paired_batch(41, 4))
+    [6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4]
     """
-    fits = (even for even in range(batch - batch % 2, 2, -2) if not any(size % 2 for size in batch_sizes(2 * n, even)))
-    return next(fits, 2)
+    sizes = chain(range(batch - batch % 2, 3, -2), range(max(4, batch + batch % 2), 2 * n, 2))
+    return next((size for size in sizes if not any(one % 2 for one in batch_sizes(2 * n, size))), 2 * n)
 
 
 def logit_adjustment(joint: Tensor, proxy: Tensor, *, tau: float, memory: float) -> Objective:

@@ -43,6 +43,7 @@ class Average(Watch):
         Parameters
         ----------
         settings : of the training: BatchNorm's statistics are taken anew from such batches, with such augmentations
+            (but for what a method mixes itself)
         every : steps from one look to the next
         seed : of the training
         order : of the training, as in `fit`
