@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from tcsl.training.loop import Epoch
 
 
+_AGAIN = "delete it, and --resume (in Python, resume=True) makes it from the rest"
+
+
 class RunFolder:
     """An open run folder; one process at a time."""
 
@@ -125,7 +128,7 @@ class RunFolder:
         """Raise an error where the run was finished with a file that is gone now, and where a file is not whole."""
         if path.exists():
             if cut_short(path):
-                raise self._damaged(path, "it has no end or no head", made_again=True)
+                raise self._damaged(path, "it has no end or no head", _AGAIN)
         elif path.relative_to(self.path).as_posix() in self._left():
             raise RunFolderError(f"{path} is gone: --resume (in Python, resume=True) makes it from the rest")
 
@@ -133,12 +136,11 @@ class RunFolder:
         try:
             return (self.path / "done").read_text().split() if self.done else []
         except ValueError as error:
-            raise self._damaged(self.path / "done", error, made_again=True) from None
+            raise self._damaged(self.path / "done", error, _AGAIN) from None
 
     @staticmethod
-    def _damaged(path: Path, why: object, *, made_again: bool = False) -> RunFolderError:
-        again = "delete it, and --resume (in Python, resume=True) makes it from the rest"
-        return RunFolderError(f"{path} is damaged ({why}): {again if made_again else 'run it in another folder'}")
+    def _damaged(path: Path, why: object, cure: str = "run it in another folder") -> RunFolderError:
+        return RunFolderError(f"{path} is damaged ({why}): {cure}")
 
     def settings(self) -> Settings:
         """Return the settings that the folder was made with."""
@@ -241,7 +243,7 @@ class RunFolder:
         try:
             return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         except ValueError as error:
-            raise self._damaged(path, error) from None
+            raise self._damaged(path, error, "delete it; what it says of losses and seconds is lost") from None
 
     def seconds(self) -> dict[str, float]:
         """Return the training time of each stage, over all the sessions it took."""
@@ -270,7 +272,7 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except ValueError as error:  # of the text, or of what it says
-            raise self._damaged(self.path / name, error, made_again=name == "result.json") from None
+            raise self._damaged(self.path / name, error, *[_AGAIN] * (name == "result.json")) from None
         except FileNotFoundError:
             self.check_left(self.path / name)
             unfinished = name == "result.json" and not self.done
