@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tcsl.training.loop import Epoch
 
 
+_ELSEWHERE = "run it in another folder"
 _AGAIN = "delete it, and --resume (in Python, resume=True) makes it from the rest"
 
 
@@ -139,7 +140,7 @@ class RunFolder:
             raise self._damaged(self.path / "done", error, _AGAIN) from None
 
     @staticmethod
-    def _damaged(path: Path, why: object, cure: str = "run it in another folder") -> RunFolderError:
+    def _damaged(path: Path, why: object, cure: str) -> RunFolderError:
         return RunFolderError(f"{path} is damaged ({why}): {cure}")
 
     def settings(self) -> Settings:
@@ -272,7 +273,8 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except ValueError as error:  # of the text, or of what it says
-            raise self._damaged(self.path / name, error, *[_AGAIN] * (name == "result.json")) from None
+            cure = _AGAIN if name == "result.json" else _ELSEWHERE
+            raise self._damaged(self.path / name, error, cure) from None
         except FileNotFoundError:
             self.check_left(self.path / name)
             unfinished = name == "result.json" and not self.done
@@ -285,7 +287,7 @@ class RunFolder:
         try:
             return flatten(tomllib.loads((self.path / "config.toml").read_text()))
         except ValueError as error:
-            raise self._damaged(self.path / "config.toml", error) from None
+            raise self._damaged(self.path / "config.toml", error, _ELSEWHERE) from None
 
     def _check_schema(self) -> None:
         schema = self.data()["schema"]
@@ -356,7 +358,13 @@ def begun_seeds(path: Path) -> list[Path]:
     """Return the run folders of a run of several seeds that is not finished; none of another folder."""
     if (path / "summary.json").exists() or (path / "config.toml").exists():
         return []
-    return sorted((file.parent for file in path.glob("seed-*/config.toml")), key=lambda seed: (len(seed.name), seed))
+    return [place for place in seed_folders(path) if (place / "config.toml").exists()]
+
+
+def seed_folders(path: Path) -> list[Path]:
+    """Return the folders of the seeds in a run of several, in their order."""
+    seeds = [place for place in path.glob("seed-*") if place.name.removeprefix("seed-").isdigit()]
+    return sorted(seeds, key=lambda place: int(place.name.removeprefix("seed-")))
 
 
 def _begun(name: str) -> bool:

@@ -63,13 +63,13 @@ def read_arrays(path: Path, columns: Mapping[str, str], *, on_bad: OnBad) -> Man
     return manifest.without(bad | lacking(manifest, parts), on_bad)
 
 
-def as_inputs(array: AnyArray, where: str, *, what: str = "inputs", like: AnyArray | None = None) -> AnyArray:
+def as_inputs(array: AnyArray, where: str, *, what: str = "inputs", whole: bool | None = None) -> AnyArray:
     """Return (n, ...) uint8 images with the channels first, or float32.
 
     Parameters
     ----------
     what : the array's name in messages
-    like : the training set's inputs, which decide whether whole numbers are bytes; by default they do themselves
+    whole : whether images of whole numbers are bytes, as the training set's are; by default their values tell
     """
     if array.dtype.kind not in "iufb":
         raise InputError(f"{where}: {what} must be numbers, got dtype {array.dtype}")
@@ -79,10 +79,8 @@ def as_inputs(array: AnyArray, where: str, *, what: str = "inputs", like: AnyArr
         )
     if 0 in array.shape[1:]:
         raise InputError(f"{where}: the inputs are empty: they have shape {array.shape}")
-    if like is None:
-        array = as_bytes(array)
-    elif like.dtype == np.uint8:
-        array = as_bytes(array, least=0)
+    if whole is not False:
+        array = as_bytes(array, least=0 if whole else 2)
     if array.dtype == np.uint8 and array.ndim == 3:
         array = array[:, None]
     if array.ndim == 4 and array.shape[1] not in (1, 3, 4) and array.shape[3] in (1, 3, 4):

@@ -177,9 +177,10 @@ def _by_name(labels: AnyArray, class_names: tuple[str, ...]) -> AnyArray:
 
 def _inputs(given: AnyArray, name: str, like: Dataset | None) -> Tensor:
     """Return what was given as inputs; what has three dimensions and is no bytes may be sequences, and stays."""
-    sequences = given.ndim == 3 and given.dtype != np.uint8
-    kind = np.zeros(0, np.float32) if sequences else None if like is None else like.inputs[:0].numpy()
-    return torch.from_numpy(np.ascontiguousarray(as_inputs(given, name, what="X", like=kind)))
+    whole = None if like is None else like.inputs.dtype == torch.uint8
+    if given.ndim == 3 and given.dtype != np.uint8:
+        whole = False
+    return torch.from_numpy(np.ascontiguousarray(as_inputs(given, name, what="X", whole=whole)))
 
 
 def _pair(data: tuple[Any, ...], name: str) -> tuple[AnyArray, Any]:

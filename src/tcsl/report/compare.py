@@ -18,6 +18,7 @@ from tcsl.report.material import Material, read_material
 from tcsl.report.outcome import outcome
 from tcsl.report.pack import pack_columns, rounded
 from tcsl.report.shown import by_importance
+from tcsl.runs import seed_folders
 from tcsl.types import AnyArray
 
 _POINTS = 40_000  # of all maps together
@@ -27,8 +28,7 @@ def seeds_of(path: Path) -> list[Path]:
     """Return the run folders of a folder with several seeds, or the folder itself."""
     if not (path / "summary.json").is_file():
         return [path]
-    seeds = [place for place in path.glob("seed-*") if place.name.removeprefix("seed-").isdigit()]
-    return sorted(seeds, key=lambda place: int(place.name.removeprefix("seed-")))
+    return seed_folders(path)
 
 
 def write_comparison(paths: Sequence[Path], place: Path) -> Path:
